@@ -18,7 +18,7 @@ def fastsafetensors():
 
     def load(path):
         with fastsafe_open(filenames=[path], nogds=True, device="cpu") as file:
-            # What it gives is gone with the file.
+            # Its tensors become invalid when the file is closed.
             return [file.get_tensor(name).clone() for name in file.keys()]
 
     return load
@@ -30,7 +30,7 @@ def runai():
     def load(path):
         with SafetensorsStreamer() as streamer:
             streamer.stream_file(path)
-            # The memory of one tensor becomes that of the next.
+            # The memory of one tensor is reused for the next.
             return [tensor.clone() for _, tensor in streamer.get_tensors()]
 
     return load

@@ -1,4 +1,4 @@
-// Serves a folder on this machine, for a look at the page: node serve.mjs FOLDER [PORT]
+// Serves a folder on this machine, to look at the page: node serve.mjs FOLDER [PORT]
 import { createReadStream, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, normalize, sep } from "node:path";
@@ -14,8 +14,8 @@ const TYPES = {
   ".webmanifest": "application/manifest+json",
 };
 
-// Begins to serve; `port` 0 takes any. Options: `ranges` false sends whole files only, `cors` lets other origins read, `seen` is
-// told of each request.
+// Begins to serve; `port` 0 uses any free port. Options: with `ranges` false it sends only whole files, with
+// `cors` other origins can read them, and `seen` is called with each request.
 export function serve(folder, port = 0, { ranges = true, cors = false, seen = () => {} } = {}) {
   const server = createServer((request, response) => {
     seen(request);

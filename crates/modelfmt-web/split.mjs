@@ -1,8 +1,9 @@
-// Finds out which functions a first look at a model needs: node split.mjs MODULE INSTRUMENTED TESTDATA PROFILE
+// Finds out which functions a first look at a model needs: node split.mjs MODULE INSTRUMENTED TESTDATA
+// PROFILE
 //
-// `wasm-split` has made the module so that it counts its functions as they are called. All golden files are opened here and looked at as the
-// page does it; `wasm-split` then makes two modules by the profile. It is no error if a function is missing in the first one: a call to it
-// loads the second module.
+// `wasm-split` has instrumented the module so that it counts calls of its functions. This script opens all
+// golden files and inspects them as the page does. `wasm-split` then makes two modules by the profile. A
+// function that is missing in the first one causes no error: a call to it loads the second module.
 import { closeSync, fstatSync, openSync, readFileSync, readSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { Engine, Refused } from "./js/engine.js";
@@ -28,7 +29,7 @@ function ofPath(path) {
 
 const engine = await Engine.load(readFileSync(instrumented));
 
-// Some files are damaged, and some tensors have no numbers: the library's errors are part of the look.
+// Some files are damaged, and some tensors have no numbers: the library's errors are part of the run.
 function tried(operation, args) {
   try {
     return engine.call(operation, args).value;
@@ -38,12 +39,12 @@ function tried(operation, args) {
   }
 }
 
-// Bytes in memory, as a file.
+// Returns bytes in memory as a file.
 function ofBytes(bytes) {
   return { size: bytes.length, read: (offset, out) => out.set(bytes.subarray(offset, offset + out.length)) };
 }
 
-// Golden files are small. This is a model of many tensors, one of them large.
+// Golden files are small. This makes a model of many tensors, one of them large.
 function large() {
   const [many, rows, columns] = [5000, 1200, 1500];
   const header = { "large.weight": { dtype: "F32", shape: [rows, columns], data_offsets: [0, rows * columns * 4] } };
@@ -58,7 +59,7 @@ function large() {
   return Buffer.concat([length, text, Buffer.from(values.buffer)]);
 }
 
-// The same in another format, by a module that does not count.
+// Converts it to another format, with a module that is not instrumented.
 function converted(writer, to) {
   let bytes = new Uint8Array(0);
   writer.outputs = {
@@ -87,8 +88,8 @@ function look(name, missing) {
   }
 }
 
-// Cryptography is needed for sealed files alone, and pickles and zip archives for what is only read. The atlas and what `inspect --json` prints
-// are asked for by a click.
+// Cryptography is only needed for sealed files, and pickles and zip archives only for formats that are not
+// written. The atlas and the output of `inspect --json` are requested by a click.
 const isSealed = (path) => path.startsWith(join(testdata, "seal"));
 for (const path of models(testdata).filter((path) => !isSealed(path) && !isReadOnly(path))) {
   look(basename(path), (other) => ofPath(join(dirname(path), other)));

@@ -1,4 +1,4 @@
-//! Conversion of files and sets some of whose bytes are not what they were: what their own digests cover never passes.
+//! Converts files and sets with damaged bytes: damage that their own digests cover never passes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl Files {
         self.open_source(false)
     }
 
-    /// In memory, where values are borrowed, or by ranges.
+    /// Opens the model in memory, where values are borrowed, or by ranges.
     fn open_source(&self, by_ranges: bool) -> modelfmt::Result<Model> {
         let index = self.files.get(&self.index).expect("a set has its index").clone();
         let source: BoxSource =
@@ -57,14 +57,14 @@ impl Files {
     }
 }
 
-/// A byte of a file that gets another value.
+/// A byte of a file that is changed.
 struct Damage {
     file: String,
     at: usize,
     mask: u8,
 }
 
-/// What is done with a model.
+/// A model with its damage, and its conversion.
 struct Case {
     source: Files,
     damage: Vec<Damage>,
@@ -76,8 +76,8 @@ struct Case {
     by_ranges: bool,
 }
 
-/// An intact model passes. A damaged one is refused if `verify` finds damage in what is converted, and only then; nothing
-/// appears of what is refused.
+/// Checks that an intact model passes, and that a damaged one is refused exactly if `verify` finds damage in
+/// the converted parts. If a conversion is refused, no output appears.
 pub fn checked(bytes: &[u8], _: Depth) {
     let Ok(Some(case)) = case(&mut Unstructured::new(bytes)) else { return };
     let intact = case.source.open_source(case.by_ranges).expect("what we write opens");
@@ -112,7 +112,7 @@ pub fn checked(bytes: &[u8], _: Depth) {
     }
 }
 
-/// A tensor by itself: refused where its own values are damaged.
+/// Extracts a single tensor, which is refused if its own values are damaged.
 fn extracted(model: &Model, name: &str, is_damaged: bool, report: &Report) {
     let file = MemoryFile::new();
     let options = ExtractOptions::default();
@@ -126,7 +126,7 @@ fn extracted(model: &Model, name: &str, is_damaged: bool, report: &Report) {
 }
 
 impl Case {
-    /// Nothing may appear under the names of a target that is refused.
+    /// Converts the model. If that is refused, no file with the name of the output may appear.
     fn convert(&self, model: &Model) -> modelfmt::Result<Files> {
         let work = Execution { threads: self.threads, progress: None };
         let conversion = Conversion::to_format(model, self.target).options(&self.options).plan()?;
@@ -143,7 +143,7 @@ impl Case {
         written.map(|_| Files { index: index.to_owned(), files })
     }
 
-    /// The source with its damage, if any byte is another one.
+    /// Returns the damaged source, if any byte has changed.
     fn damaged(&self) -> Option<Files> {
         let mut damaged = self.source.clone();
         for damage in &self.damage {
@@ -155,8 +155,8 @@ impl Case {
         (damaged.files != self.source.files).then_some(damaged)
     }
 
-    /// Whether values of the tensors that are chosen are damaged, and digests cover them. What `verify` finds in values of OINF is
-    /// a rule for booleans.
+    /// Checks whether values of the chosen tensors are damaged and covered by digests. For values of OINF,
+    /// `verify` only checks a rule about booleans.
     fn concerns(&self, intact: &Model, chosen: impl Fn(&str) -> bool) -> bool {
         if intact.format() == Format::Oinf {
             return false;
@@ -185,7 +185,7 @@ fn index_of(format: Format) -> &'static str {
     }
 }
 
-/// Where a tensor's values stand: the file, if it is not the index, and the range.
+/// Returns the location of a tensor's values: the file, if it is not the index, and the range.
 fn stored(model: &Model, position: usize) -> Option<(Option<String>, Range<usize>)> {
     let location = model.location(position).ok()?;
     let begin = usize::try_from(location.offset?).ok()?;
@@ -193,7 +193,7 @@ fn stored(model: &Model, position: usize) -> Option<(Option<String>, Range<usize
     Some((location.file, begin..end))
 }
 
-/// What was written opens, verifies, and has the values that were read, where their type is the same.
+/// Checks that the output opens, verifies, and has the source's values, for tensors of the same type.
 fn assert_sound(source: &Model, files: &Files) {
     let model = files.open().unwrap_or_else(|error| panic!("{}: {error}", source.format()));
     let report = model.container().verify(VerifyLevel::Full, &Execution::sequential());
@@ -244,14 +244,14 @@ fn case(u: &mut Unstructured<'_>) -> Result<Option<Case>> {
     Ok(Some(Case { source, damage, only_values, target, options, threads, by_ranges }))
 }
 
-/// Whether a glob means itself.
+/// Checks whether a glob matches only itself.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// A model of ours in a format, as a set where the format is one.
+/// Writes a model of ours in a format, as a set if the format is one.
 fn source(u: &mut Unstructured<'_>, format: Format, flags: u8) -> Result<Option<Files>> {
-    let (taste, write): (_, Write) = match format {
+    let (constraints, write): (_, Write) = match format {
         Format::Aero | Format::AeroSet => (roundtrips::AERO, writers::aero),
         Format::Apr2 | Format::Apr2Sharded => (roundtrips::APR2, writers::apr2),
         Format::Apr => (roundtrips::APR, writers::apr),
@@ -259,7 +259,7 @@ fn source(u: &mut Unstructured<'_>, format: Format, flags: u8) -> Result<Option<
         Format::Oinf => (roundtrips::OINF, writers::oinf),
         _ => (roundtrips::SAFETENSORS, writers::safetensors),
     };
-    let model = Made::arbitrary(u, taste)?;
+    let model = Made::arbitrary(u, constraints)?;
     let Some(file) = write(&model, flags, &Execution::sequential()) else { return Ok(None) };
     let source = Files::one("model", file);
     if !format.is_set() {
@@ -284,7 +284,7 @@ fn source(u: &mut Unstructured<'_>, format: Format, flags: u8) -> Result<Option<
     }
 }
 
-/// Whatever the target understands.
+/// Returns any options that the target supports.
 fn options(u: &mut Unstructured<'_>, target: Format, choices: u8) -> Result<ConvertOptions> {
     let mut options = ConvertOptions::default();
     (options.metadata.lossy, options.types.widen) = (true, choices & 1 == 0);

@@ -1,4 +1,4 @@
-//! Conversion: any model that opens, and models of ours there and back.
+//! Converts any model that opens, and models of ours there and back.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt::Conversion;
@@ -15,10 +15,10 @@ use super::{ggufs, roundtrips, writers};
 const TARGETS: [Format; 7] =
     [Format::Aero, Format::Apr2, Format::Mag, Format::Oinf, Format::Safetensors, Format::Apr, Format::Gguf];
 const WORK: Execution<'_> = Execution::sequential();
-/// Tensors may share their bytes; the output may not.
+/// Tensors may share their bytes, but those of the output may not.
 const MAX_NBYTES: u64 = 1 << 20;
 
-/// Whatever opens becomes a sound file with as many tensors, or is refused.
+/// Every model that opens is converted to a valid file with as many tensors, or is refused.
 pub fn any(bytes: &[u8], _: Depth) {
     let options = modelfmt::OpenOptions::new().limits(limits());
     let Ok(model) = options.open_source("input", Box::new(bytes.to_vec()), None) else { return };
@@ -27,7 +27,7 @@ pub fn any(bytes: &[u8], _: Depth) {
     }
     let mut options = ConvertOptions::default();
     options.metadata.lossy = true;
-    // A copy in the same format keeps what metadata is, such as a boolean that is neither 0 nor 1.
+    // A copy in the same format keeps invalid metadata, such as a boolean that is neither 0 nor 1.
     let is_sound = model.container().verify(VerifyLevel::Full, &WORK).is_ok();
     for target in TARGETS {
         if target == model.format() && !is_sound {
@@ -39,7 +39,7 @@ pub fn any(bytes: &[u8], _: Depth) {
     }
 }
 
-/// The model in another format, unless it is refused.
+/// Converts the model to another format; `None` if that is refused.
 fn converted(model: &Model, target: Format, options: &ConvertOptions) -> Option<Model> {
     let file = MemoryFile::new();
     Conversion::to_format(model, target).options(options).execution(&WORK).write_to_sink(&file).ok()?;
@@ -47,12 +47,12 @@ fn converted(model: &Model, target: Format, options: &ConvertOptions) -> Option<
     Some(opened.unwrap_or_else(|error| panic!("{} to {target}: {error}", model.format())))
 }
 
-/// A → AERO → A restores A.
+/// Converting A to AERO and back restores A.
 pub fn there_and_back(bytes: &[u8], _: Depth) {
     let mut u = Unstructured::new(bytes);
     let made: Result<_> = (|| {
         let (format, flags) = (u.int_in_range(0..=6)?, u8::arbitrary(&mut u)?);
-        let (format, taste, write): (_, _, Write) = match format {
+        let (format, constraints, write): (_, _, Write) = match format {
             0 => (Format::Aero, roundtrips::AERO, writers::aero),
             1 => (Format::Apr2, roundtrips::APR2, writers::apr2),
             2 => (Format::Mag, roundtrips::MAG, writers::mag),
@@ -61,7 +61,7 @@ pub fn there_and_back(bytes: &[u8], _: Depth) {
             5 => (Format::Safetensors, roundtrips::SAFETENSORS, writers::safetensors),
             _ => (Format::Gguf, roundtrips::GGUF, ggufs::write),
         };
-        Ok((format, write(&Made::arbitrary(&mut u, taste)?, flags, &WORK)))
+        Ok((format, write(&Made::arbitrary(&mut u, constraints)?, flags, &WORK)))
     })();
     let Ok((format, Some(file))) = made else { return };
     let model = Model::from_source("there", file).expect("what we write opens");
@@ -70,7 +70,7 @@ pub fn there_and_back(bytes: &[u8], _: Depth) {
     match Conversion::to_format(&model, Format::Aero).options(&options).execution(&WORK).write_to_sink(&there)
     {
         Ok(_) => {}
-        // A dtype that AERO does not have.
+        // AERO does not have this dtype.
         Err(Error::Unsupported { .. }) => return,
         Err(error) => panic!("{format} to aero: {error}"),
     }

@@ -1,4 +1,4 @@
-//! Comparison of two models: the same either way round, and of a model with itself nothing.
+//! Compares two models: the result is symmetric, and a model does not differ from itself.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt::convert::MetadataDiff;
@@ -11,7 +11,7 @@ use super::mutate::{self, mutate};
 use super::writers::Write;
 use super::{ggufs, roundtrips, writers};
 
-/// A file of ours, and the same changed, or the model in another format, or another model.
+/// Compares a file of ours with a changed copy, the model in another format, or another model.
 pub fn any(bytes: &[u8], _: Depth) {
     let Ok(Some((a, b))) = pair(&mut Unstructured::new(bytes)) else { return };
     let (Some(a), Some(b)) = (open(a), open(b)) else { return };
@@ -25,7 +25,7 @@ fn open(file: Vec<u8>) -> Option<Model> {
     options.open_source("model", Box::new(file), None).ok()
 }
 
-/// Nothing differs from itself.
+/// A model does not differ from itself.
 pub(crate) fn alone(model: &Model) {
     if let Ok(found) = diff(model, model, &Execution::sequential()) {
         assert!(found.is_same(), "{} differs from itself: {found:?}", model.format());
@@ -35,7 +35,7 @@ pub(crate) fn alone(model: &Model) {
 fn both_ways(a: &Model, b: &Model) {
     let (there, back) = (diff(a, b, &Execution::sequential()), diff(b, a, &Execution::sequential()));
     match (there, back) {
-        // As text, in which NaN is itself.
+        // Compared as text, in which NaN equals itself.
         (Ok(there), Ok(back)) => {
             assert_eq!(format!("{:?}", sorted(there)), format!("{:?}", sorted(mirrored(back))));
         }
@@ -44,7 +44,7 @@ fn both_ways(a: &Model, b: &Model) {
     }
 }
 
-/// As it would be the other way round.
+/// Returns the comparison in the opposite direction.
 fn mirrored(mut diff: Diff) -> Diff {
     std::mem::swap(&mut diff.only_in_a, &mut diff.only_in_b);
     for Renamed { a, b } in &mut diff.renamed {
@@ -69,7 +69,7 @@ fn sorted(mut diff: Diff) -> Diff {
     diff
 }
 
-/// A writer, and what makes checksums fit again.
+/// A writer, and a function that corrects checksums.
 pub(crate) type Writer = (Write, fn(&mut [u8]));
 
 pub(crate) const FORMATS: [Writer; 9] = [
@@ -87,7 +87,7 @@ pub(crate) const FORMATS: [Writer; 9] = [
 fn pair(u: &mut Unstructured<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let (one, other) = (*u.choose(&FORMATS)?, *u.choose(&FORMATS)?);
     let (flags, other_flags) = (u8::arbitrary(u)?, u8::arbitrary(u)?);
-    let taste = *u.choose(&[
+    let constraints = *u.choose(&[
         roundtrips::OINF,
         roundtrips::SAFETENSORS,
         roundtrips::APR2,
@@ -95,11 +95,11 @@ fn pair(u: &mut Unstructured<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         roundtrips::APR,
     ])?;
     let work = Execution::sequential();
-    let model = Made::arbitrary(u, taste)?;
+    let model = Made::arbitrary(u, constraints)?;
     let Some(a) = one.0(&model, flags, &work) else { return Ok(None) };
     let b = match u.int_in_range(0..=3)? {
         0 => other.0(&model, other_flags, &work),
-        1 => other.0(&Made::arbitrary(u, taste)?, other_flags, &work),
+        1 => other.0(&Made::arbitrary(u, constraints)?, other_flags, &work),
         _ => {
             let mut b = a.clone();
             mutate(u, &mut b)?;

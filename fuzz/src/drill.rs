@@ -1,4 +1,4 @@
-//! What is done with every file that opens: everything that its reader can do.
+//! The drill for every file that opens: everything that its reader can do.
 
 use std::fmt;
 
@@ -11,39 +11,43 @@ use modelfmt_core::{
 use tensor_stats::{stats, stats_of_bytes};
 use testkit::peak;
 
-/// The bytes that one file may make the drill read: tensors may share theirs, so a small file can ask for many.
+/// The number of bytes of one file that the drill may read. Tensors may share bytes, so a small file can
+/// require many.
 const MAX_READ: u64 = 4 << 20;
-/// What it takes to gather elements that are not one behind the other: 128 Ki places of 24 bytes, what is fetched at once, and the piece that is inflated.
+/// The memory for gathering elements that are not contiguous: 128 Ki places of 24 bytes, the bytes that are
+/// fetched at once, and the piece that is inflated.
 const GATHERED: usize = 5 << 20;
-/// Statistics take MiBs for their counters, so that only the first tensors have theirs computed.
+/// The number of tensors whose statistics are computed, because their counters take MiBs.
 const MAX_STATS: usize = 2;
-/// One input of so many goes through the whole drill: the rest of it is slow, and rarely sees anything new.
+/// One in this many inputs goes through the whole drill: the rest of it is slow and rarely finds anything
+/// new.
 const WHOLE_DRILL: u32 = 16;
 
-/// How much of the drill is done.
+/// How much of the drill is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// List, read whole and by ranges, verify at full level.
+    /// Lists, reads whole and by ranges, and verifies at full level.
     Core,
-    /// Also statistics, values as numbers, every level, several threads, and the order of what was seen.
+    /// Also computes statistics, decodes values to numbers, verifies at every level and on several threads,
+    /// and compares orders.
     Whole,
 }
 
 impl Depth {
-    /// Chosen by the input alone, so that a finding is found again.
+    /// Chooses the depth by the input alone, so that findings can be reproduced.
     #[must_use]
     pub fn of(input: &[u8]) -> Self {
         if crc32fast::hash(input).is_multiple_of(WHOLE_DRILL) { Self::Whole } else { Self::Core }
     }
 
-    /// Whether it is [`Depth::Whole`].
+    /// Checks whether this is [`Depth::Whole`].
     #[must_use]
     pub fn is_whole(self) -> bool {
         self == Self::Whole
     }
 }
 
-/// Caps that keep an input that is good but large from being slow.
+/// Returns limits that keep a valid but large input from being slow.
 #[must_use]
 pub fn limits() -> Limits {
     let mut limits = Limits::default();
@@ -55,7 +59,7 @@ pub fn limits() -> Limits {
     limits
 }
 
-/// What a reader said about a file. Two readers of the same bytes must say the same.
+/// What a reader returned for a file. Two readers of the same bytes must return the same.
 #[derive(Debug, PartialEq)]
 pub struct Seen<'a> {
     version: Option<String>,
@@ -63,7 +67,7 @@ pub struct Seen<'a> {
     details: Result<Value, String>,
     tensors: Vec<Tensor<'a>>,
     reports: Vec<Report>,
-    /// What the file's own digests say of the values that were read.
+    /// The verdict of the file's own digests about the values that were read.
     checked: Result<(), String>,
 }
 
@@ -73,17 +77,17 @@ impl Seen<'_> {
     }
 
     /// # Panics
-    /// If something else was seen.
+    /// If the other reader returned something else.
     pub fn assert_same(&self, other: &Self, depth: Depth) {
         assert!(self == other, "the readers disagree:\n{self:#?}\n{other:#?}");
         if depth.is_whole() {
-            // Objects are equal in any order, their text is not.
+            // Objects are equal in any order, but their text is not.
             assert_eq!(format!("{:?}", self.listed()), format!("{:?}", other.listed()));
         }
     }
 }
 
-/// What is known of a tensor; its values unless the file made the drill read too much already.
+/// The information about a tensor, and its values unless the drill has already read too much of the file.
 #[derive(Debug, PartialEq)]
 struct Tensor<'a> {
     info: Option<TensorInfo<'a>>,
@@ -105,8 +109,8 @@ impl PartialEq for Values<'_> {
     }
 }
 
-/// Lists, reads whole and by ranges, computes statistics, decodes and verifies, and checks that all of it fits
-/// together.
+/// Lists, reads whole and by ranges, computes statistics, decodes and verifies, and checks that all results
+/// agree.
 ///
 /// # Panics
 /// For every finding.
@@ -145,21 +149,22 @@ fn tensor<'a>(container: &'a dyn Container, number: usize, budget: &mut u64, dep
     let location = container.location(number); // a set opens the file that has it
     let info = container.info(number);
     let (Some(known), Ok(place)) = (info, &location) else {
-        // The index of a set lists what a missing or broken file has; what is not listed cannot be located.
+        // The index of a set also lists tensors of missing or broken files. A tensor that is not listed
+        // cannot be located.
         assert!(location.is_err(), "a tensor that can be located can be listed");
         assert!(container.read(number).is_err(), "{info:?}");
         return Tensor { info, location: location.map_err(text), values: None };
     };
     assert_eq!(container.find(known.name), Some(number), "names are unique");
-    // An empty tensor's offset is the next aligned position, which may be beyond the last byte.
+    // The offset of an empty tensor is the next aligned position, which may be after the last byte.
     if let (None, Some(offset), 1..) = (&place.file, place.offset, place.stored_nbytes) {
         let end = offset.checked_add(place.stored_nbytes);
         assert!(end.is_some_and(|end| end <= container.file_size()), "{info:?} {place:?}");
     }
-    // A tensor of an AEROSET index has data, and the file that lists it has none of it.
+    // A tensor in an AEROSET index has data, but the file that lists it has none of that data.
     assert!(known.has_data || place.offset.is_none(), "{info:?} {place:?}");
     if place.encoding == Encoding::Raw && place.offset.is_some() {
-        // AERO files that were made of GGUF count padding to what is stored.
+        // In AERO files that were made from GGUF, the stored bytes include padding.
         assert!(known.nbytes <= place.stored_nbytes, "{info:?} {place:?}");
     }
     let rest = budget.checked_sub(known.nbytes.max(1));
@@ -186,7 +191,8 @@ fn reports(container: &dyn Container, depth: Depth) -> Vec<Report> {
     reports
 }
 
-/// Reads all values that could be read once more, seen by the digests that cover them: nothing but damage fails.
+/// Reads all values that could be read again, and checks them with the digests that cover them: only damage
+/// may fail.
 fn checked(container: &(dyn Container + Sync), tensors: &[Tensor<'_>]) -> Result<(), String> {
     let read = |(position, tensor): (usize, &Tensor<'_>)| match &tensor.values {
         Some(Ok(_)) => Some(position),
@@ -209,7 +215,7 @@ fn checked(container: &(dyn Container + Sync), tensors: &[Tensor<'_>]) -> Result
     })
 }
 
-/// Lists keep their members encoded: what they say of themselves fits together.
+/// Lists keep their members encoded; checks that their information is consistent.
 fn tree(value: &Value) {
     match value {
         Value::Array(list) => {
@@ -223,7 +229,7 @@ fn tree(value: &Value) {
     }
 }
 
-/// A number or a name that no tensor has is an error like any other.
+/// A number or a name that no tensor has is a normal error.
 fn beyond(container: &dyn Container, count: usize) {
     for number in [count, usize::MAX] {
         assert!(container.info(number).is_none() && container.location(number).is_err());
@@ -234,10 +240,11 @@ fn beyond(container: &dyn Container, count: usize) {
     assert!(container.find(&longer).is_none());
 }
 
-/// The memory that reading a tensor may take.
+/// Returns the memory that reading a tensor may take.
 fn most_held(container: &dyn Container, number: usize, info: TensorInfo<'_>) -> usize {
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    // What a byte can become is bounded, so the whole is bounded by the file too; elements that strides repeat are bounded by a limit.
+    // The expansion of a byte is bounded, so the total is bounded by the file too. Elements that strides
+    // repeat are bounded by a limit.
     let (most, gathered) = match container.location(number).map(|location| location.encoding) {
         Ok(Encoding::Strided) => (256, GATHERED.saturating_add(size(info.nbytes))),
         Ok(Encoding::Deflate) => (1040, GATHERED.saturating_add(size(info.nbytes))),
@@ -246,7 +253,7 @@ fn most_held(container: &dyn Container, number: usize, info: TensorInfo<'_>) -> 
     size(container.file_size()).saturating_mul(2 * most).saturating_add(gathered)
 }
 
-/// A tensor's values, or why they cannot be had.
+/// Reads a tensor's values, or returns why they cannot be read.
 fn values<'a>(
     container: &'a dyn Container,
     number: usize,
@@ -269,12 +276,12 @@ fn values<'a>(
     Ok(Values(whole))
 }
 
-/// A table of pages that was changed is looked at for parts of a tensor, not for the whole.
+/// Checks whether an error is about a changed page table, which is only used when a part of a tensor is read.
 fn is_of_pages(error: &str) -> bool {
     error.contains("SealPages")
 }
 
-/// Reading in pieces of odd lengths gives the same bytes, and fails only if reading the whole does.
+/// Reading in pieces of odd lengths gives the same bytes, and fails only if reading the whole tensor does.
 fn by_ranges(container: &dyn Container, number: usize, info: TensorInfo<'_>, whole: Result<&[u8], &String>) {
     let read = |offset: u64, len: usize| -> Result<Vec<u8>, AnyError> {
         let mut out = vec![0xa5; len];
@@ -299,7 +306,7 @@ fn by_ranges(container: &dyn Container, number: usize, info: TensorInfo<'_>, who
     }
 }
 
-/// Statistics of values in memory, and of values that are read by ranges, are the same.
+/// Statistics of values in memory equal those of values that are read by ranges.
 fn both_statistics(container: &dyn Container, number: usize, info: TensorInfo<'_>, whole: &[u8]) {
     let Some(block) =
         info.dtype.block().filter(|_| !matches!(info.dtype.kind(), Kind::Quantized | Kind::Opaque))

@@ -1,4 +1,4 @@
-//! Reading by hand: bytes are fed as they are asked for, in pieces and in any order.
+//! Drives readers by hand: bytes are fed when they are needed, in pieces and in any order.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use modelfmt_core::{
 use testkit::{Step, Steps};
 
 use super::drill::{Depth, limits};
-use super::model::{Model, Taste};
+use super::model::{Constraints, Model};
 use super::mutate::{self, mutate};
 use super::writers::Write;
 use super::{ggufs, roundtrips, samples, writers};
 
-/// What of a tensor's values is read: all of a small one.
+/// The most bytes of a tensor's values that are read.
 const MAX_READ: u64 = 1 << 12;
 const MAX_TENSORS: usize = 4;
 
@@ -23,20 +23,20 @@ const MAX_TENSORS: usize = 4;
 type Seen = (Report, Vec<Result<Vec<u8>, String>>);
 type Outcome = Result<Seen, String>;
 
-/// How bytes are fed that are needed.
+/// How needed bytes are fed.
 #[derive(Clone, Copy, Debug)]
 struct Order {
-    /// In so many pieces for a file.
+    /// The number of pieces for the whole file.
     pieces: u64,
-    /// Of the pieces that are left, every so manieth is next.
+    /// The step by which the next of the remaining pieces is chosen.
     stride: usize,
-    /// Each piece with bytes around it that nobody asked for, and twice.
+    /// Whether each piece is fed twice, with surrounding bytes that are not needed.
     excess: bool,
-    /// In that round the bytes cannot be had.
+    /// The round in which the bytes are unavailable.
     fails_at: Option<usize>,
 }
 
-/// A reader that is fed sees what one over memory sees, down to the text of errors.
+/// A reader that is fed by hand returns the same as one over memory, down to the text of errors.
 pub(crate) fn same<I: FileIndex>(bytes: &[u8], options: &OpenSettings) {
     agree::<I>(bytes, options, Order { pieces: 7, stride: usize::MAX, excess: false, fails_at: None });
 }
@@ -51,7 +51,7 @@ fn agree<I: FileIndex>(bytes: &[u8], options: &OpenSettings, order: Order) {
     }
 }
 
-/// What is seen, and whether bytes could not be had.
+/// Returns the outcome, and whether bytes were unavailable.
 fn by_hand<I: FileIndex>(bytes: &[u8], options: &OpenSettings, order: Order) -> (Outcome, bool) {
     let len = bytes.len() as u64;
     let piece = (len / order.pieces).max(1);
@@ -117,8 +117,8 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S, options: &OpenSettings) ->
     Ok((reader.verify(VerifyLevel::Full).await, values))
 }
 
-/// A format: what compares its drivers, what writes it, and what makes its checksums fit again.
-type Format = (fn(&[u8], &OpenSettings, Order), fn(u8) -> Taste, Write, fn(&mut [u8]));
+/// A format: functions that compare its drivers, choose the models, write them, and correct the checksums.
+type Format = (fn(&[u8], &OpenSettings, Order), fn(u8) -> Constraints, Write, fn(&mut [u8]));
 
 const FORMATS: [Format; 10] = [
     (agree::<aero::Index>, |_| roundtrips::AERO, writers::aero, mutate::fix_aero),
@@ -128,34 +128,35 @@ const FORMATS: [Format; 10] = [
     (agree::<apr2_seal::Index>, |_| roundtrips::APR2, writers::apr2, mutate::fix_apr2),
     (agree::<apr2::Index>, |_| roundtrips::APR2, samples::write_apr1, fix_apr1),
     (agree::<modelfmt_gguf::Index>, |_| roundtrips::GGUF, ggufs::by_hand, |_| ()),
-    (agree::<mag::Index>, roundtrips::mag_taste, writers::mag_any, mutate::fix_mag),
-    (agree::<oinf::Index>, roundtrips::oinf_taste, writers::oinf_any, |_| ()),
+    (agree::<mag::Index>, roundtrips::mag_constraints, writers::mag_any, mutate::fix_mag),
+    (agree::<oinf::Index>, roundtrips::oinf_constraints, writers::oinf_any, |_| ()),
     (agree::<modelfmt_safetensors::Index>, |_| roundtrips::SAFETENSORS, writers::safetensors, |_| ()),
 ];
 
-/// There is no writer, and one file.
+/// Returns the only example, because there is no writer.
 fn aprn(_: &Model, _: u8, _: &Execution<'_>) -> Option<Vec<u8>> {
     Some(include_bytes!("../../testdata/apr/v1-linear-regression.aprn").to_vec())
 }
 
-/// The CRC behind everything else.
+/// Corrects the CRC after everything else.
 fn fix_apr1(file: &mut [u8]) {
     if let Some((before, crc)) = file.split_last_chunk_mut::<4>() {
         *crc = crc32fast::hash(before).to_le_bytes();
     }
 }
 
-/// A file of any format, sound or changed, fed in any order of pieces of any length, with and without bytes that cannot be had.
+/// Feeds a file of any format, valid or changed, in pieces of any length and order, with and without
+/// unavailable bytes.
 pub fn any(bytes: &[u8], _: Depth) {
     let mut u = Unstructured::new(bytes);
     let made: Made<_> = (|| {
         let (format, order) = (*u.choose(&FORMATS)?, order(&mut u)?);
-        let (_, taste, write, fix) = format;
+        let (_, constraints, write, fix) = format;
         let flags = u8::arbitrary(&mut u)?;
         if u.ratio(1, 8)? {
             return Ok(Some((format, order, u.take_rest().to_vec())));
         }
-        let model = Model::arbitrary(&mut u, taste(flags))?;
+        let model = Model::arbitrary(&mut u, constraints(flags))?;
         let Some(mut file) = write(&model, flags, &Execution::sequential()) else { return Ok(None) };
         if !u.is_empty() {
             mutate(&mut u, &mut file)?;

@@ -1,4 +1,4 @@
-//! Edits of files in place and by a new file: values stay what they are, and what was damaged gets no fresh hash.
+//! Edits files in place and by writing new ones: values stay the same, and damaged values get no fresh hash.
 
 use std::path::Path;
 
@@ -14,13 +14,14 @@ use super::roundtrips;
 
 const WORK: Execution<'_> = Execution::sequential();
 
-/// A file, what is done to it before the edit, and the edit.
+/// A file and an edit of it.
 struct Case {
     file: Vec<u8>,
     options: EditOptions,
 }
 
-/// A file of ours, perhaps changed, is edited: it is as it was if that is refused, and has the same values otherwise.
+/// Edits a file of ours, possibly damaged. If the edit is refused, the file stays the same; otherwise it has
+/// the same values.
 pub fn any(bytes: &[u8], _: Depth) {
     let Ok(Some(case)) = case(&mut Unstructured::new(bytes)) else { return };
     let folder = tempfile::tempdir().expect("a folder");
@@ -39,7 +40,7 @@ pub fn any(bytes: &[u8], _: Depth) {
     let after = Model::open(&path).unwrap_or_else(|error| panic!("{}: {error}", what()));
     let report = after.container().verify(VerifyLevel::Full, &WORK);
     assert!(report.is_ok() || !found.is_empty(), "{}: {:?}", what(), report.errors);
-    // Rules that metadata and padding broke may be kept afterwards.
+    // Broken rules about metadata and padding may be fixed by the edit.
     let of_digests =
         |error: &String| ["crc", "hash", "checksum"].iter().any(|word| error.to_lowercase().contains(word));
     assert!(!report.is_ok() || !found.iter().any(of_digests), "{}: no more of {found:?}", what());
@@ -47,7 +48,7 @@ pub fn any(bytes: &[u8], _: Depth) {
     again(&path, &case.options, &what);
 }
 
-/// All but the names are what they were.
+/// Checks that everything except the names is unchanged.
 fn assert_same(before: &Model, after: &Model, options: &EditOptions, what: &dyn Fn() -> String) {
     assert!(before.format() == after.format() && before.tensor_count() == after.tensor_count(), "{}", what());
     for (position, (old, new)) in before.tensors().zip(after.tensors()).enumerate() {
@@ -62,7 +63,7 @@ fn assert_same(before: &Model, after: &Model, options: &EditOptions, what: &dyn 
     }
 }
 
-/// What is set already is not written again.
+/// Setting a value that is already set writes nothing.
 fn again(path: &Path, options: &EditOptions, what: &dyn Fn() -> String) {
     let mut options = options.clone();
     options.rename.clear();
@@ -80,10 +81,10 @@ fn again(path: &Path, options: &EditOptions, what: &dyn Fn() -> String) {
 fn case(u: &mut Unstructured<'_>) -> Result<Option<Case>> {
     let (write, fix) = *u.choose(&FORMATS)?;
     let flags = u8::arbitrary(u)?;
-    let tastes =
+    let choices =
         [roundtrips::OINF, roundtrips::SAFETENSORS, roundtrips::APR2, roundtrips::AERO, roundtrips::APR];
-    let taste = *u.choose(&tastes)?;
-    let model = Made::arbitrary(u, taste)?;
+    let constraints = *u.choose(&choices)?;
+    let model = Made::arbitrary(u, constraints)?;
     let mut options = EditOptions::default();
     let keys: Vec<String> = model.metadata.keys().map(str::to_owned).collect();
     for _ in 0..u.int_in_range(0..=2)? {
@@ -111,7 +112,7 @@ fn case(u: &mut Unstructured<'_>) -> Result<Option<Case>> {
     Ok(Some(Case { file, options }))
 }
 
-/// Short, long, or any.
+/// Returns a text that is short, long, or arbitrary.
 fn text(u: &mut Unstructured<'_>) -> Result<String> {
     Ok(match u.int_in_range(0..=3)? {
         0 => "k".to_owned(),

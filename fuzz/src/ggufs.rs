@@ -1,4 +1,4 @@
-//! GGUF of a [`Model`]: by our writer, and by hand what it does not write.
+//! Writes a [`Model`] as GGUF: with our writer, and by hand what that cannot write.
 
 use modelfmt_core::Execution;
 use modelfmt_core::value::Value;
@@ -7,7 +7,7 @@ use modelfmt_gguf::{ArrayBuf, MetaValue, Metadata, Plan, ValueType, WriteOptions
 use super::model::Model;
 use super::writers::written;
 
-/// Bits 0 and 1 of `flags`: the alignment.
+/// Returns the options that bits 0 and 1 of `flags` choose: the alignment.
 pub(crate) fn options(flags: u8) -> WriteOptions {
     match flags & 3 {
         0 => WriteOptions::new(),
@@ -17,7 +17,7 @@ pub(crate) fn options(flags: u8) -> WriteOptions {
     }
 }
 
-/// What our writer makes.
+/// Writes with our writer.
 pub(crate) fn write(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
     let plan = Plan::new(model.specs.iter().cloned(), &metadata(model), &options(flags));
     let (plan, bytes) = written(plan, |plan, file| plan.write(&model.values, file, work))?;
@@ -25,7 +25,7 @@ pub(crate) fn write(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Ve
     Some(bytes)
 }
 
-/// The model's metadata in values of every type.
+/// Returns the model's metadata in values of every type.
 pub(crate) fn metadata(model: &Model) -> Metadata {
     let mut metadata = Metadata::new();
     for (key, value) in model.metadata.iter() {
@@ -34,7 +34,7 @@ pub(crate) fn metadata(model: &Model) -> Metadata {
     metadata
 }
 
-/// Calls with the value that stands for another.
+/// Calls `take` with the GGUF value that represents `value`.
 fn with(value: &Value, take: &mut dyn FnMut(MetaValue<'_>)) {
     match value {
         Value::Null => take(MetaValue::U16(7)),
@@ -76,7 +76,7 @@ fn with(value: &Value, take: &mut dyn FnMut(MetaValue<'_>)) {
     }
 }
 
-/// By hand: versions 2 and 3 (bit 0 of `flags`), big-endian (bit 7), and metadata of every type.
+/// Writes by hand: versions 2 and 3 (bit 0 of `flags`), big-endian (bit 7), and metadata of every type.
 pub(crate) fn by_hand(model: &Model, flags: u8, _: &Execution<'_>) -> Option<Vec<u8>> {
     let mut out = Bytes { bytes: b"GGUF".to_vec(), is_big_endian: flags & 0x80 != 0 };
     out.put(&(if flags & 1 == 0 { 3u32 } else { 2 }).to_le_bytes());
@@ -128,7 +128,7 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// A number, given in little-endian bytes.
+    /// Writes a number that is given in little-endian bytes.
     fn put(&mut self, number: &[u8]) {
         if self.is_big_endian {
             self.bytes.extend(number.iter().rev());

@@ -1,4 +1,4 @@
-//! A GGUF as a folder of the hub: its keys are those of a stranger.
+//! Converts a GGUF with untrusted keys to a hub folder.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,7 +13,8 @@ use super::Depth;
 /// The most bytes of a tensor that are computed.
 const MOST: u64 = 1 << 12;
 
-/// Makes a folder of keys and tensors, which are JSON: `{"keys": {…}, "tensors": [[name, dtype, [dimensions]], …]}`.
+/// Makes a folder from keys and tensors in JSON: `{"keys": {…}, "tensors": [[name, dtype, [dimensions]],
+/// …]}`.
 pub fn folder(input: &[u8], _: Depth) {
     let Ok(input) = json::parse_object(input) else { return };
     let keys = input.get("keys").cloned().unwrap_or_default().into_object();

@@ -1,4 +1,4 @@
-//! Digests of ranges whose pieces come in any order, beside digests of each range by itself.
+//! Compares digests of ranges whose pieces come in any order with digests of each whole range.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::drill::Depth;
 /// The longest file: a few leaves of BLAKE3, the last of which is not full.
 const MAX_LEN: u64 = 9000;
 
-/// The target: what claims find, and what a ledger makes of pieces that several processes look at.
+/// The target: checks what claims find, and the ledger over pieces that several processes hash.
 pub fn any(input: &[u8], _: Depth) {
     let mut u = Unstructured::new(input);
     let _ = claims(&mut u).and_then(|()| ledger(&mut u));
@@ -24,7 +24,7 @@ fn bytes(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     Ok((0..len).map(|i| (i.wrapping_mul(i ^ 0x55) >> 5) as u8).collect())
 }
 
-/// Mostly near the beginning or the end of a leaf.
+/// Returns a position, mostly near the beginning or the end of a leaf.
 fn place(u: &mut Unstructured<'_>, len: u64) -> Result<u64> {
     let (leaf, within) = (u.int_in_range(0..=len >> 10)?, u64::from(u8::arbitrary(u)?));
     Ok(match within {
@@ -44,7 +44,7 @@ fn slice<'b>(bytes: &'b [u8], range: &Range<u64>) -> &'b [u8] {
     &bytes[range.start as usize..range.end as usize]
 }
 
-/// BLAKE3 without knowing that it is a tree: bytes are taken in their order.
+/// BLAKE3 without its tree structure: bytes are taken in order.
 struct InOrder;
 
 impl DigestKind for InOrder {
@@ -72,7 +72,7 @@ impl DigestKind for InOrder {
     }
 }
 
-/// Any reads, then what they left out: a changed byte is found if a claim covers it, and nothing else is.
+/// Reads any ranges, then the rest: a changed byte is found exactly if a claim covers it.
 fn claims(u: &mut Unstructured<'_>) -> Result<()> {
     let good = bytes(u)?;
     let len = good.len() as u64;
@@ -113,7 +113,8 @@ fn claims(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Pieces in any order, some of them looked at elsewhere; notes that are none, or are of another file, do no more than make wrong digests.
+/// Takes pieces in any order, some of them hashed elsewhere. Notes that are invalid or of another file can
+/// only cause wrong digests.
 fn ledger(u: &mut Unstructured<'_>) -> Result<()> {
     let bytes = bytes(u)?;
     let len = bytes.len() as u64;

@@ -1,5 +1,6 @@
-//! What the fuzz targets do. `fuzz_targets/NAME.rs` hands its bytes to the function of that name in [`targets`];
-//! `crates/modelfmt/tests/it/robustness/corpus.rs` does the same with the kept inputs of `corpus/NAME/`.
+//! The code of the fuzz targets. `fuzz_targets/NAME.rs` passes its bytes to the function with that name in
+//! [`targets`]; `crates/modelfmt/tests/it/robustness/corpus.rs` does the same with the kept inputs of
+//! `corpus/NAME/`.
 
 mod checked;
 mod convert;
@@ -28,10 +29,11 @@ pub use drill::{Depth, Seen, drill, limits};
 pub use readers::open_bound;
 pub use samples::{Sample, sample_of, samples};
 
-/// What a target does with any bytes. A finding is a panic.
+/// A target, which takes any bytes. A finding is a panic.
 pub type Target = fn(&[u8], Depth);
 
-/// The targets. A program names the one that it runs and no other, so that it carries and counts nothing else.
+/// The targets. Each program names only the one that it runs, so that it contains and instruments no other
+/// code.
 pub mod targets {
     pub use super::checked::checked as convert_checked;
     pub use super::convert::{any as convert_any, there_and_back as convert_roundtrip};
@@ -113,7 +115,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("value_list", targets::value_list),
 ];
 
-/// Runs the whole of a target on its input.
+/// Runs a target on an input, with the whole drill.
 ///
 /// # Panics
 /// If there is no such target, and for every finding.

@@ -1,41 +1,42 @@
-//! Models made of the fuzzer's bytes, for the targets that write.
+//! Makes models from the fuzzer's bytes, for targets that write.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value};
 use modelfmt_write::TensorSpec;
 
-/// Values are made, not taken from the input, so that small inputs make large models; but not larger than this.
+/// Values are generated instead of taken from the input, so that small inputs can make large models, up to
+/// this size.
 const MAX_NBYTES: u64 = 1 << 16;
 const MAX_TENSORS: usize = 6;
 
-/// What is written: any names, dtypes and shapes, also those that a format cannot hold.
+/// The model to write: any names, dtypes and shapes, even those that a format cannot hold.
 pub(crate) struct Model {
     pub(crate) specs: Vec<TensorSpec<'static>>,
     pub(crate) values: Vec<Vec<u8>>,
     pub(crate) metadata: Object,
 }
 
-/// Whether names and dtypes are any, or such that the format takes them.
+/// The names and dtypes that are generated: any, or those that a format can hold.
 #[derive(Clone, Copy)]
-pub(crate) struct Taste {
+pub(crate) struct Constraints {
     pub(crate) dtypes: &'static [DType],
-    /// Names of `[A-Za-z0-9._-]` only, as OINF wants them.
+    /// Only names of `[A-Za-z0-9._-]`, as OINF requires.
     pub(crate) plain_names: bool,
     pub(crate) declared: bool,
 }
 
-impl Taste {
-    /// Every dtype, every name, tensors without data: most of it does not fit any format.
+impl Constraints {
+    /// Every dtype, every name, tensors without data: most models fit no format.
     pub(crate) const ANY: Self = Self { dtypes: DType::ALL, plain_names: false, declared: true };
 }
 
 impl Model {
-    pub(crate) fn arbitrary(u: &mut Unstructured<'_>, taste: Taste) -> Result<Self> {
+    pub(crate) fn arbitrary(u: &mut Unstructured<'_>, constraints: Constraints) -> Result<Self> {
         let mut model = Self { specs: Vec::new(), values: Vec::new(), metadata: Object::new() };
         let mut budget = MAX_NBYTES;
         for number in 0..u.int_in_range(0..=MAX_TENSORS)? {
-            let spec = spec(u, taste, number)?;
+            let spec = spec(u, constraints, number)?;
             let nbytes = match spec.dtype {
                 _ if !spec.has_data => 0,
                 DType::Packed => spec.packed_nbytes,
@@ -47,15 +48,15 @@ impl Model {
             model.specs.push(spec);
         }
         for _ in 0..u.int_in_range(0..=4)? {
-            model.metadata.insert(name(u, taste, 0)?, value(u, 3)?);
+            model.metadata.insert(name(u, constraints, 0)?, value(u, 3)?);
         }
         Ok(model)
     }
 }
 
-fn spec(u: &mut Unstructured<'_>, taste: Taste, number: usize) -> Result<TensorSpec<'static>> {
-    let name = name(u, taste, number)?;
-    let dtype = *u.choose(taste.dtypes)?;
+fn spec(u: &mut Unstructured<'_>, constraints: Constraints, number: usize) -> Result<TensorSpec<'static>> {
+    let name = name(u, constraints, number)?;
+    let dtype = *u.choose(constraints.dtypes)?;
     let rank = u.int_in_range(0..=4)?;
     let mut shape = (0..rank).map(|_| dim(u)).collect::<Result<Vec<u64>>>()?;
     if dtype == DType::Packed {
@@ -65,13 +66,13 @@ fn spec(u: &mut Unstructured<'_>, taste: Taste, number: usize) -> Result<TensorS
     if let (Some(elements), true) = (whole_blocks, u.ratio(7, 8)?) {
         shape.push(elements);
     }
-    if taste.declared && u.ratio(1, 8)? {
+    if constraints.declared && u.ratio(1, 8)? {
         return Ok(TensorSpec::declared(name, dtype, shape));
     }
     Ok(TensorSpec::new(name, dtype, shape))
 }
 
-/// Small, now and then vast: the product must be checked, not trusted.
+/// Returns a small dimension, and now and then a vast one: products must be checked, not trusted.
 fn dim(u: &mut Unstructured<'_>) -> Result<u64> {
     Ok(match u8::arbitrary(u)? {
         255 => 1 << u.int_in_range(0..=63)?,
@@ -79,11 +80,11 @@ fn dim(u: &mut Unstructured<'_>) -> Result<u64> {
     })
 }
 
-fn name(u: &mut Unstructured<'_>, taste: Taste, number: usize) -> Result<String> {
+fn name(u: &mut Unstructured<'_>, constraints: Constraints, number: usize) -> Result<String> {
     if u.ratio(1, 2)? {
         return Ok(format!("t.{number}"));
     }
-    if !taste.plain_names {
+    if !constraints.plain_names {
         return String::arbitrary(u);
     }
     let len = u.int_in_range(1..=20)?;

@@ -1,15 +1,15 @@
-//! Sound files with some fields changed, and their checksums and hashes made to fit again, so that mutations get past
+//! Valid files with some fields changed, and their checksums and hashes corrected, so that mutations get past
 //! them.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt_core::{Error, Execution};
 
 use super::drill::Depth;
-use super::model::{Model, Taste};
+use super::model::{Constraints, Model};
 use super::writers::Write;
 use super::{Target, ggufs, readers, roundtrips, writers};
 
-/// Numbers that parsers trip over.
+/// Numbers that often cause errors in parsers.
 const EDGES: &[u64] = &[
     0,
     1,
@@ -81,7 +81,7 @@ pub(crate) fn mutate(u: &mut Unstructured<'_>, file: &mut Vec<u8>) -> Result<()>
     Ok(())
 }
 
-/// Mostly in what comes first or last, where the structure is.
+/// Returns a position, mostly near the beginning or the end, where the structure is.
 fn place(u: &mut Unstructured<'_>, len: usize) -> Result<usize> {
     let at = match u.int_in_range(0..=7)? {
         0 => u.int_in_range(0..=len - 1)?,
@@ -97,12 +97,12 @@ pub(crate) fn number_at(file: &[u8], at: usize) -> u64 {
     bytes.enumerate().fold(0, |number, (i, &byte)| number | u64::from(byte) << (8 * i))
 }
 
-fn target(input: (&[u8], Depth), taste: Taste, write: Write, fix: fn(&mut [u8]), read: Target) {
+fn target(input: (&[u8], Depth), constraints: Constraints, write: Write, fix: fn(&mut [u8]), read: Target) {
     let (bytes, depth) = input;
     let mut u = Unstructured::new(bytes);
     let made: Result<_> = (|| {
         let flags = u8::arbitrary(&mut u)?;
-        let model = Model::arbitrary(&mut u, taste)?;
+        let model = Model::arbitrary(&mut u, constraints)?;
         let Some(mut file) = write(&model, flags, &Execution::sequential()) else { return Ok(None) };
         mutate(&mut u, &mut file)?;
         Ok(Some(file))
@@ -113,7 +113,8 @@ fn target(input: (&[u8], Depth), taste: Taste, write: Write, fix: fn(&mut [u8]),
     }
 }
 
-/// The checksum is computed by the reader itself: only it knows where the records of a mutated file end. Version 0.3 has none.
+/// Corrects the checksum to the value that the reader computes: only the reader knows where the records of a
+/// mutated file end. Version 0.3 has none.
 pub(crate) fn fix_mag(file: &mut [u8]) {
     let Err(Error::Malformed { fault, .. }) = mag::Reader::from_source(&*file) else { return };
     let (at, checksum) = match fault {
@@ -126,7 +127,7 @@ pub(crate) fn fix_mag(file: &mut [u8]) {
     }
 }
 
-/// The CRC of the header, and the last four bytes, if they are a footer.
+/// Corrects the CRC of the header, and the last four bytes if they are a footer.
 pub(crate) fn fix_apr(file: &mut [u8]) {
     if let Some((before, rest)) = file.split_at_mut_checked(40)
         && let Some((field, reserved)) = rest.split_at_mut_checked(4)
@@ -148,7 +149,8 @@ pub(crate) fn fix_apr2(file: &mut [u8]) {
     file[footer + 8..].copy_from_slice(&len.to_le_bytes());
 }
 
-/// AERO 0.1, "TOC Entry": the hash of each plain chunk, and AIP-0001 if there is such a chunk.
+/// Corrects the hash of each plain chunk (AERO 0.1, "TOC Entry"), and that of AIP-0001 if there is such a
+/// chunk.
 #[allow(clippy::ptr_arg, reason = "other formats have fixes that change the length")]
 pub(crate) fn fix_aero(file: &mut [u8]) {
     const ENTRY: usize = 80;
@@ -193,13 +195,13 @@ fn rehash(file: &mut [u8], entry: usize) {
 }
 
 pub fn mag(bytes: &[u8], depth: Depth) {
-    let taste = roundtrips::mag_taste(roundtrips::flags(bytes));
-    target((bytes, depth), taste, writers::mag_any, fix_mag, readers::mag);
+    let constraints = roundtrips::mag_constraints(roundtrips::flags(bytes));
+    target((bytes, depth), constraints, writers::mag_any, fix_mag, readers::mag);
 }
 
 pub fn oinf(bytes: &[u8], depth: Depth) {
-    let taste = roundtrips::oinf_taste(roundtrips::flags(bytes));
-    target((bytes, depth), taste, writers::oinf_any, |_| (), readers::oinf);
+    let constraints = roundtrips::oinf_constraints(roundtrips::flags(bytes));
+    target((bytes, depth), constraints, writers::oinf_any, |_| (), readers::oinf);
 }
 
 pub fn safetensors(bytes: &[u8], depth: Depth) {
@@ -218,7 +220,7 @@ pub fn aero(bytes: &[u8], depth: Depth) {
     target((bytes, depth), roundtrips::AERO, writers::aero, fix_aero, readers::aero);
 }
 
-/// Bit 6 of the flags: as our writer makes it, or by hand.
+/// Bit 6 of the flags chooses our writer or a file made by hand.
 pub fn gguf(bytes: &[u8], depth: Depth) {
     let write = if roundtrips::flags(bytes) & 0x40 == 0 { ggufs::by_hand } else { ggufs::write };
     target((bytes, depth), roundtrips::GGUF, write, |_| (), readers::gguf);

@@ -1,4 +1,5 @@
-//! Files that are read by a hash and an outboard, either of them damaged: what is served is the file.
+//! Reads files by a hash and an outboard, either of which may be damaged: only the file's own bytes are
+//! returned.
 
 use blake3_tree::Verifier;
 use modelfmt_core::Source as _;
@@ -11,7 +12,8 @@ use super::drill::Depth;
 /// The longest file: a few pages of groups, the last of which is not full.
 const MAX_LEN: u64 = 150_000;
 
-/// The first eight bytes say how long the file is, the ninth what is tried. The rest is damage, or what stands in the outboard.
+/// The first eight bytes are the length of the file, and the ninth chooses the test. The rest is damage, or
+/// the content of the outboard.
 pub fn any(input: &[u8], depth: Depth) {
     let mut head = [0; 9];
     let (first, rest) = input.split_at(input.len().min(9));
@@ -24,7 +26,8 @@ pub fn any(input: &[u8], depth: Depth) {
     }
 }
 
-/// A file of any length, more than there are bytes in the world: the way down is bounded, and nothing of it is right.
+/// Tests a file of any length, even beyond all storage in the world: the walk is bounded, and no bytes are
+/// accepted.
 fn any_length(len: u64, outboard: &[u8]) {
     let mut hash = [0; 32];
     let given = outboard.len().min(32);
@@ -46,7 +49,7 @@ fn any_length(len: u64, outboard: &[u8]) {
             }
             if let Some(page) = walk.finish() {
                 let around = page.around(&(at..at.saturating_add(1)));
-                // No bytes are right wherever they stand.
+                // No bytes are right at any position.
                 let is_right = !outboard.is_empty() && page.check(around.start, outboard).is_ok();
                 assert!(around.end <= len && !is_right, "a hash was guessed");
             }
@@ -55,7 +58,7 @@ fn any_length(len: u64, outboard: &[u8]) {
     assert!(held < 8 << 20, "{held} bytes were held");
 }
 
-/// A file, its outboard and its hash, some bits of which are flipped.
+/// Tests a file, its outboard and its hash, with some bits flipped.
 fn damaged(len: u64, damage: &[u8], depth: Depth) {
     let good: Vec<u8> = (0..len).map(|i| (i.wrapping_mul(i ^ 0x55) >> 5) as u8).collect();
     let (mut hash, mut outboard) = blake3_tree::outboard(&good);

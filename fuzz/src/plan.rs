@@ -1,5 +1,5 @@
-//! Slices and plans of any shapes and ranges, beside a reference that lists every byte; and any file, planned and loaded in pieces,
-//! beside its tensors as they are read one by one.
+//! Compares slices and plans of any shapes and ranges with a reference that lists every byte. Also plans and
+//! loads any file in pieces, compared with its tensors read one by one.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use modelfmt_core::{DType, TensorInfo, implied_nbytes};
 
 use super::drill::{Depth, limits};
 
-/// Bytes of the input that say what is asked for; the rest is a file.
+/// The number of input bytes that choose the request; the rest is a file.
 const ASKED: usize = 48;
-/// What is listed byte by byte.
+/// The most bytes that are listed one by one.
 const MAX_LISTED: u64 = 1 << 12;
-/// What of a file is loaded.
+/// The most tensors and bytes of a file that are loaded.
 const MAX_TENSORS: usize = 6;
 const MAX_NBYTES: u64 = 1 << 16;
 
-/// The target: the first bytes choose, the rest is a file of any format.
+/// The target: the first bytes choose, and the rest is a file of any format.
 pub fn any(input: &[u8], _: Depth) {
     let (asked, file) = input.split_at(input.len().min(ASKED));
     let mut u = Unstructured::new(asked);
@@ -38,7 +38,7 @@ fn options(u: &mut Unstructured<'_>) -> Result<PlanOptions> {
     Ok(PlanOptions { gap: any(u)?, max_request: any(u)? })
 }
 
-/// Small, now and then vast.
+/// Returns a small dimension, and now and then a vast one.
 fn dim(u: &mut Unstructured<'_>) -> Result<u64> {
     Ok(match u8::arbitrary(u)? {
         byte @ 248.. => 1 << (u64::from(byte - 248) * 9),
@@ -67,7 +67,7 @@ fn slice(u: &mut Unstructured<'_>) -> Result<Slice> {
     Ok(Slice::new(spans))
 }
 
-/// A slice of a tensor that may lie about its length never leaves the tensor.
+/// A slice of a tensor whose length may be wrong never exceeds the tensor.
 fn slices(u: &mut Unstructured<'_>) -> Result<()> {
     let dtype = *u.choose(DType::ALL)?;
     let shape = (0..u.int_in_range(0..=3)?).map(|_| dim(u)).collect::<Result<Vec<_>>>()?;
@@ -93,7 +93,7 @@ fn slices(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A plan reads what is wanted, in requests that are not too long, and nothing else but gaps.
+/// A plan reads what is wanted, in requests that are not too long, and nothing else except gaps.
 fn ranges(u: &mut Unstructured<'_>) -> Result<()> {
     let options = options(u)?;
     let mut plan = ReadPlan::builder(options);
@@ -127,7 +127,7 @@ fn ranges(u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A file as it is read, and as it is planned and loaded.
+/// Compares a file that is read with the same file planned and loaded.
 fn of_file(u: &mut Unstructured<'_>, file: &[u8]) -> Result<()> {
     let source = Box::new(file.to_vec());
     let Ok(model) = OpenOptions::new().limits(limits()).open_source("file", source, None) else {
@@ -169,7 +169,7 @@ fn one(
             assert_eq!(part.map(|part| part.bytes().to_vec()).ok().as_ref(), Some(expected), "{slice}");
         }
         let loaded = model.load(&[pick], options, work);
-        // What is verified may be refused; what is given is right.
+        // A verified read may be refused, but values that are returned are right.
         if let (Ok((loaded, _)), Some(expected)) = (loaded, expected) {
             assert_eq!(*loaded[0].bytes, expected[..], "{}: {slice}", info.name);
         }

@@ -1,14 +1,15 @@
-//! Blocks of every type from any bytes, and any numbers as blocks of the types that have encoders.
+//! Decodes any bytes as blocks of every type, and encodes any numbers as blocks of the types that have
+//! encoders.
 
 use ggml_quant::{QuantError, can_encode};
 use modelfmt_core::DType;
 
 use super::drill::Depth;
 
-/// No input makes more values.
+/// The most values that an input makes.
 const MAX_VALUES: usize = 1 << 14;
 
-/// The types of blocks that hold the same number of bytes each, one after the other.
+/// Returns the block types whose blocks all have the same size, one after the other.
 fn types() -> impl Iterator<Item = (DType, usize, usize)> {
     let size = |n: u32| usize::try_from(n).expect("32 bits fit");
     let quantized = DType::ALL.iter().filter(|dtype| dtype.is_quantized() && dtype.ggml_type().is_some());
@@ -18,7 +19,8 @@ fn types() -> impl Iterator<Item = (DType, usize, usize)> {
     })
 }
 
-/// Any bytes are blocks; each block is decoded for itself, and no other number of bytes or values is taken.
+/// Any bytes are valid blocks. Each block is decoded separately, and other numbers of bytes or values are
+/// refused.
 pub fn decode(bytes: &[u8], _: Depth) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
     let count = types().count();
@@ -49,7 +51,8 @@ pub fn decode(bytes: &[u8], _: Depth) {
     }
 }
 
-/// Finite numbers become blocks that decode to about the same, or are refused; numbers that are not finite are refused.
+/// Finite numbers become blocks that decode to about the same, or are refused. Numbers that are not finite
+/// are refused.
 pub fn encode(bytes: &[u8], _: Depth) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
     let encoded: Vec<_> = types().filter(|(dtype, ..)| can_encode(*dtype)).collect();
@@ -72,7 +75,7 @@ pub fn encode(bytes: &[u8], _: Depth) {
     }
 }
 
-/// Encoded and decoded, no value is off by more than the type's bound.
+/// Checks that no encoded and decoded value is off by more than the type's bound.
 fn check(dtype: DType, elements: usize, values: &[f32], blocks: &[u8]) {
     let mut decoded = vec![0.0; values.len()];
     ggml_quant::decode(dtype, blocks, &mut decoded).expect("what was encoded is decoded");
@@ -85,8 +88,8 @@ fn check(dtype: DType, elements: usize, values: &[f32], blocks: &[u8]) {
     }
 }
 
-/// How far a value of a block may be off: in parts of the block's largest magnitude, and what a scale in f16 that is below its
-/// normal numbers adds.
+/// Returns the largest error of a value: a part of the block's largest magnitude, and the error of a
+/// subnormal scale in f16.
 fn bound(dtype: DType, values: &[f32]) -> f64 {
     let largest = values.iter().fold(0.0, |largest, value| f64::from(value.abs()).max(largest));
     let scale = 1.0 / 1024.0;
@@ -96,7 +99,7 @@ fn bound(dtype: DType, values: &[f32]) -> f64 {
         DType::Q5_0 => (1.0 / 16.0 + scale, 16.0),
         DType::Q4_1 => (1.0 / 15.0 + 3.0 * scale, 16.0),
         DType::Q4_0 => (1.0 / 8.0 + scale, 8.0),
-        // Few levels, of which the best scale may leave the largest element far away.
+        // With so few levels, the best scale may leave a large error for the largest element.
         DType::Q2K | DType::Q3K => (1.5, 63.0 * 16.0),
         DType::Iq4Nl | DType::Iq4Xs => (1.0, 32.0 * 127.0),
         DType::Q4K => (4.0 / 15.0, 63.0 * 16.0),

@@ -1,4 +1,4 @@
-//! Raw bytes: any input, every reader, from memory and by ranges.
+//! Passes any bytes to every reader, from memory and by ranges.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,23 +14,24 @@ use super::{differ, drivers};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// What a reader may hold while it opens `len` bytes: four times as much, the bytes that it has fetched, and a little.
+/// Returns the memory that a reader may hold while it opens `len` bytes: four times as much, the bytes that
+/// it has fetched, and a little.
 #[must_use]
 pub fn open_bound(len: usize) -> usize {
     (16 << 10) + 5 * len
 }
 
-/// What compressed metadata may expand to under [`limits`], several times over while it grows.
+/// The expansion of compressed metadata under [`limits`], several times over while the buffer grows.
 const EXPANSION: usize = 4 << 20;
 
-/// The bytes of a file's tensors that are read verified, at most.
+/// The most bytes of a file's tensors that are read with verification.
 const MAX_VERIFIED: u64 = 1 << 20;
 
-/// The source that gives ranges only, and counts them.
+/// A source that only returns ranges, and counts them.
 pub(crate) type Ranges<'a> = CountingSource<&'a [u8]>;
 
-/// Opens the bytes from memory and by ranges, and puts both readers through the drill: they must see the same. Returns
-/// whether the bytes can be opened.
+/// Opens the bytes from memory and by ranges, and puts both readers through the drill: they must return the
+/// same. Returns whether the bytes can be opened.
 pub(crate) fn both<'a, M, R, E>(
     bytes: &'a [u8],
     depth: Depth,
@@ -69,7 +70,7 @@ fn refusal<T, E: Display>(opened: Result<T, E>) -> Option<String> {
     opened.err().map(|error| error.to_string())
 }
 
-/// One format whose files are an index and values.
+/// Tests a format whose files are an index and values.
 fn file<I>(bytes: &[u8], depth: Depth, ignore_checksum: bool) -> bool
 where
     I: FileIndex + Send + Sync,
@@ -77,7 +78,7 @@ where
     bounded_file::<I>(bytes, depth, ignore_checksum, open_bound(bytes.len()))
 }
 
-/// As [`file`], with another bound on what opening may hold.
+/// Like [`file`], with another bound for the memory of opening.
 fn bounded_file<I>(bytes: &[u8], depth: Depth, ignore_checksum: bool, bound: usize) -> bool
 where
     I: FileIndex + Send + Sync,
@@ -114,7 +115,7 @@ pub fn aero(bytes: &[u8], depth: Depth) {
     );
 }
 
-/// Values that are verified while they are read are the same; what fails, `verify` finds too.
+/// Values that are verified while they are read are the same, and whatever fails is also found by `verify`.
 fn verified(reader: &aero::Reader<&[u8]>) {
     let report = reader.verify_with(VerifyLevel::Full, &Execution::sequential());
     let mut budget = MAX_VERIFIED;
@@ -137,18 +138,19 @@ fn verified(reader: &aero::Reader<&[u8]>) {
     }
 }
 
-/// Also without the checksum of its header, which stops nearly every mutation; and files of the first generation.
+/// Also ignores the checksum of the header, which would stop nearly every mutation, and tests files of the
+/// first generation.
 pub fn apr(bytes: &[u8], depth: Depth) {
     if bytes.starts_with(b"APRN") {
         file::<apr::v1::Index>(bytes, depth, false);
     }
-    // Opening expands content that is compressed as a whole, where a flag says that it may be.
+    // Opening expands content that is compressed as a whole, if a flag says that it may be.
     let is_compressed = bytes.get(6).is_some_and(|flags| flags & 3 != 0);
     let expanded = if is_compressed { EXPANSION + 256 * bytes.len() } else { 0 };
     bounded_file::<apr::Index>(bytes, depth, true, open_bound(bytes.len()) + expanded);
 }
 
-/// Also by the reader that knows nothing of seals.
+/// Also tests the reader that does not know seals.
 pub fn apr2(bytes: &[u8], depth: Depth) {
     file::<apr2_seal::Index>(bytes, depth, false);
     file::<apr2::Index>(bytes, depth, false);
@@ -158,9 +160,9 @@ pub fn gguf(bytes: &[u8], depth: Depth) {
     file::<modelfmt_gguf::Index>(bytes, depth, false);
 }
 
-/// Also without its checksum, which stops nearly every mutation.
+/// Also ignores the checksum, which would stop nearly every mutation.
 pub fn mag(bytes: &[u8], depth: Depth) {
-    // What opens with its checksum was drilled already.
+    // A file that opens with its checksum has already been drilled.
     if !file::<mag::Index>(bytes, depth, false) || depth.is_whole() {
         file::<mag::Index>(bytes, depth, true);
     }
@@ -174,7 +176,8 @@ pub fn safetensors(bytes: &[u8], depth: Depth) {
     file::<modelfmt_safetensors::Index>(bytes, depth, false);
 }
 
-/// A format that is read in several windows, which overlap in a short file, and of whose index values are made.
+/// Tests a format that is read in several windows, which overlap in a short file, and whose values are
+/// located by the index.
 fn archive<I>(bytes: &[u8], depth: Depth)
 where
     I: FileIndex + Send + Sync,
@@ -215,14 +218,14 @@ pub fn pytorch(bytes: &[u8], depth: Depth) {
     archive::<modelfmt::pytorch::Index>(bytes, depth);
 }
 
-/// The pickle alone, in a sound archive with storages of some sizes, and in a sound stream.
+/// Tests the pickle alone, in a valid archive with storages of some sizes, and in a valid stream.
 pub fn pickle(bytes: &[u8], depth: Depth) {
     let (long, short) = ([7; 96], [9; 12]);
     pytorch(&testkit::torch_zip(bytes, &[("0", &long), ("1", &short)]).build(), depth);
     pytorch(&testkit::torch_stream(bytes, &[("0", 24, &long), ("1", 3, &short)]), depth);
 }
 
-/// Through the umbrella, which tells the format by itself; beside the input there is nothing.
+/// Tests the umbrella crate, which detects the format itself. There are no other files.
 pub fn model(bytes: &[u8], depth: Depth) {
     let options = modelfmt::OpenOptions::new().limits(limits());
     let files = || Some(shared_files(MemoryFiles::default()));

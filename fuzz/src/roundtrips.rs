@@ -1,4 +1,5 @@
-//! Any model that a format can hold: what is written is sound, is read again, and is the same bytes each time.
+//! Writes any model that a format can hold: the output is valid, can be read again, and has the same bytes
+//! each time.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt_core::{Container, DType, Execution, VerifyLevel};
@@ -7,20 +8,20 @@ use oinf::ReaderExt as _;
 
 use super::drill::Depth;
 use super::ggufs;
-use super::model::{Model, Taste};
+use super::model::{Constraints, Model};
 use super::writers::{self, Write};
 
-/// The flags of an input: its first byte.
+/// Returns the flags of an input: its first byte.
 pub(crate) fn flags(bytes: &[u8]) -> u8 {
     bytes.first().copied().unwrap_or(0)
 }
 
-fn model(bytes: &[u8], taste: Taste, write: Write) -> Option<(Model, Vec<u8>)> {
+fn model(bytes: &[u8], constraints: Constraints, write: Write) -> Option<(Model, Vec<u8>)> {
     let mut u = Unstructured::new(bytes);
     let made: Result<_> = (|| {
         let flags = u8::arbitrary(&mut u)?;
-        let any = Taste { declared: taste.declared, ..Taste::ANY };
-        Ok((flags, Model::arbitrary(&mut u, if flags & 0xe0 == 0xe0 { any } else { taste })?))
+        let any = Constraints { declared: constraints.declared, ..Constraints::ANY };
+        Ok((flags, Model::arbitrary(&mut u, if flags & 0xe0 == 0xe0 { any } else { constraints })?))
     })();
     let (flags, model) = made.ok()?;
     let file = write(&model, flags, &Execution::sequential())?;
@@ -29,7 +30,7 @@ fn model(bytes: &[u8], taste: Taste, write: Write) -> Option<(Model, Vec<u8>)> {
     Some((model, file))
 }
 
-/// Looks for every tensor by name. `has_scalars` is false where a scalar becomes the shape [1].
+/// Finds every tensor by name. `has_scalars` is false if a scalar becomes the shape [1].
 fn check(model: &Model, reader: &dyn Container, has_scalars: bool) {
     assert_eq!(reader.tensor_count(), model.specs.len());
     for (spec, values) in model.specs.iter().zip(&model.values) {
@@ -60,9 +61,9 @@ pub(crate) const NUMBERS: &[DType] = &[
     DType::I64,
     DType::U64,
 ];
-pub(crate) const MAG: Taste = Taste { dtypes: NUMBERS, plain_names: false, declared: false };
-const MAG_LATER: Taste = Taste { dtypes: writers::MAG_CODES, ..MAG };
-pub(crate) const OINF: Taste = Taste {
+pub(crate) const MAG: Constraints = Constraints { dtypes: NUMBERS, plain_names: false, declared: false };
+const MAG_LATER: Constraints = Constraints { dtypes: writers::MAG_CODES, ..MAG };
+pub(crate) const OINF: Constraints = Constraints {
     dtypes: &[
         DType::I8,
         DType::I16,
@@ -80,7 +81,7 @@ pub(crate) const OINF: Taste = Taste {
     plain_names: true,
     declared: true,
 };
-const OINF_LATER: Taste = Taste {
+const OINF_LATER: Constraints = Constraints {
     dtypes: &[
         DType::BF16,
         DType::F8E5M2,
@@ -96,12 +97,12 @@ const OINF_LATER: Taste = Taste {
     ],
     ..OINF
 };
-pub(crate) const GGUF: Taste = Taste {
+pub(crate) const GGUF: Constraints = Constraints {
     dtypes: &[DType::F32, DType::F16, DType::I8, DType::I64, DType::Q4_0, DType::Q6K, DType::Iq1S],
     plain_names: true,
     declared: false,
 };
-pub(crate) const SAFETENSORS: Taste = Taste {
+pub(crate) const SAFETENSORS: Constraints = Constraints {
     dtypes: &[
         DType::F16,
         DType::F32,
@@ -117,17 +118,17 @@ pub(crate) const SAFETENSORS: Taste = Taste {
     plain_names: false,
     declared: false,
 };
-pub(crate) const APR2: Taste = Taste {
+pub(crate) const APR2: Constraints = Constraints {
     dtypes: &[DType::F32, DType::F16, DType::BF16, DType::I8, DType::Q8_0, DType::Q4_0, DType::Q5_1],
     plain_names: false,
     declared: false,
 };
-pub(crate) const APR: Taste = Taste {
+pub(crate) const APR: Constraints = Constraints {
     dtypes: &[DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::AprQ4, DType::AprQ8],
     plain_names: false,
     declared: false,
 };
-pub(crate) const AERO: Taste = Taste {
+pub(crate) const AERO: Constraints = Constraints {
     dtypes: &[
         DType::F32,
         DType::F16,
@@ -143,18 +144,18 @@ pub(crate) const AERO: Taste = Taste {
     declared: false,
 };
 
-/// What the generation holds that the flags choose.
-pub(crate) fn mag_taste(flags: u8) -> Taste {
+/// Returns what the generation that the flags choose can hold.
+pub(crate) fn mag_constraints(flags: u8) -> Constraints {
     if writers::mag_version(flags) == mag::Version::V1 { MAG } else { MAG_LATER }
 }
 
-pub(crate) fn oinf_taste(flags: u8) -> Taste {
+pub(crate) fn oinf_constraints(flags: u8) -> Constraints {
     if writers::oinf_has_later_types(flags) { OINF_LATER } else { OINF }
 }
 
 pub fn mag(bytes: &[u8], _: Depth) {
     let version = writers::mag_version(flags(bytes));
-    let Some((model, file)) = model(bytes, mag_taste(flags(bytes)), writers::mag_any) else { return };
+    let Some((model, file)) = model(bytes, mag_constraints(flags(bytes)), writers::mag_any) else { return };
     let reader = mag::Reader::from_source(&*file).expect("what we write opens");
     assert_eq!(reader.index().version(), version);
     check(&model, &reader, version != mag::Version::V1);
@@ -168,7 +169,7 @@ pub fn mag(bytes: &[u8], _: Depth) {
 
 pub fn oinf(bytes: &[u8], _: Depth) {
     let flags = flags(bytes);
-    let Some((model, file)) = model(bytes, oinf_taste(flags), writers::oinf_any) else { return };
+    let Some((model, file)) = model(bytes, oinf_constraints(flags), writers::oinf_any) else { return };
     let reader = oinf::Reader::from_source(&*file).expect("what we write opens");
     check(&model, &reader, true);
     let quants = writers::oinf_quants(&model, flags);
@@ -178,7 +179,7 @@ pub fn oinf(bytes: &[u8], _: Depth) {
     }
 }
 
-/// In one file and in a split; one that fits into a file fits into a split too.
+/// Tests a single file and a split. A model that fits into a file fits into a split too.
 pub fn gguf(bytes: &[u8], _: Depth) {
     let Some((model, file)) = model(bytes, GGUF, ggufs::write) else { return };
     let reader = modelfmt_gguf::Reader::from_source(&*file).expect("what we write opens");
@@ -204,7 +205,7 @@ pub fn gguf(bytes: &[u8], _: Depth) {
     same_metadata(&metadata, set.index().metadata());
 }
 
-/// The values that were written; the alignment may have joined them.
+/// Compares with the values that were written; the alignment may have been added.
 fn same_metadata(written: &modelfmt_gguf::Metadata, found: &modelfmt_gguf::Metadata) {
     const ALIGNMENT: &str = "general.alignment";
     let but_alignment = |metadata: &modelfmt_gguf::Metadata| {

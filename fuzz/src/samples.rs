@@ -1,4 +1,4 @@
-//! One small file of each format, for tests that want one of each.
+//! Small files of each format, for tests that need one of each.
 
 use modelfmt_core::value::Object;
 use modelfmt_core::{DType, Execution};
@@ -8,7 +8,7 @@ use super::model::Model;
 use super::writers::Write;
 use super::{ggufs, writers};
 
-/// A small file: its format, with what is peculiar to this one, and its bytes.
+/// A small file: its format, with its special property, and its bytes.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// `aero`, or `aero with zstd` and so on.
@@ -35,7 +35,7 @@ const SAMPLES: &[(&str, Write, u8)] = &[
     ("gguf", ggufs::by_hand, 6),
 ];
 
-/// One small file of each format, the same bytes each time.
+/// Returns a small file of each format, the same bytes each time.
 ///
 /// # Panics
 /// If a writer refuses it.
@@ -49,7 +49,7 @@ pub fn samples() -> Vec<Sample> {
     SAMPLES.iter().map(sample).collect()
 }
 
-/// The writer's file with so many tensors, for counting what grows with them.
+/// Returns the file with `tensors` tensors, to measure what grows with their number.
 ///
 /// # Panics
 /// If there is no such sample.
@@ -59,7 +59,7 @@ pub fn sample_of(name: &str, tensors: usize) -> Vec<u8> {
     write(&model(tensors), *flags, &Execution::sequential()).expect("the format holds the sample")
 }
 
-/// Tensors of types that every format has, the third one large enough to be worth compressing.
+/// Makes tensors of types that every format has; the third one is large enough to be worth compressing.
 fn model(tensors: usize) -> Model {
     let mut model = Model { specs: Vec::new(), values: Vec::new(), metadata: Object::new() };
     for number in 0..tensors {
@@ -77,7 +77,7 @@ fn model(tensors: usize) -> Model {
     model
 }
 
-/// Read only, so that it is written here alone.
+/// Writes APR1, which the crates only read, so that it is written here.
 pub(crate) fn write_apr1(model: &Model, _: u8, _: &Execution<'_>) -> Option<Vec<u8>> {
     let metadata = br#"{"model_type":"fuzz","answer":42}"#;
     let mut out = b"APR1".to_vec();

@@ -1,5 +1,5 @@
-//! Sealed files of APR2, made of the test vectors: whoever names the signer's key or brings a key gets the values that were
-//! sealed, or an error. Nobody here has the secrets to make other good files.
+//! Sealed files of APR2, made from the test vectors: a reader with the signer's key or an opening key gets
+//! the values that were sealed, or an error. The tests do not have the secrets to make other valid files.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -14,14 +14,14 @@ use super::drill::{Depth, limits};
 use super::mutate::{fix_apr2, mutate, number_at};
 use super::readers::{both, open_bound};
 
-/// A vector, what is in it, and who gets it.
+/// A vector, its content, and the access to it.
 struct Sealed {
     bytes: Vec<u8>,
     tensors: Vec<(String, Vec<u8>)>,
     statement: [u8; 32],
     trusted: Option<Access>,
     opened: Option<Access>,
-    /// Where the data begins, and the seal section with its parts.
+    /// The position of the data, and of the seal section with its parts.
     data: usize,
     seal: usize,
     signatures: usize,
@@ -30,7 +30,7 @@ struct Sealed {
     step: u64,
 }
 
-/// What takes long to open is the last.
+/// The file that takes long to open is the last one.
 const NAMES: [&str; 5] = [
     "signed.apr",
     "encrypted-key.apr",
@@ -39,7 +39,7 @@ const NAMES: [&str; 5] = [
     "encrypted-passphrase.apr",
 ];
 
-/// What the vectors' passphrase costs, and no more.
+/// Just enough for the cost of the vectors' passphrase.
 const CAPS: Argon2Caps = Argon2Caps { memory: 1 << 10, work: 1 << 11, passes: 4, lanes: 4 };
 
 static SEALED: LazyLock<Vec<Sealed>> = LazyLock::new(|| {
@@ -49,7 +49,7 @@ static SEALED: LazyLock<Vec<Sealed>> = LazyLock::new(|| {
     NAMES.map(|name| sealed(&vectors, name, read(name))).into()
 });
 
-/// A hexadecimal string below the keys.
+/// Returns the secret in a hexadecimal string at this path.
 fn secret<const N: usize>(vectors: &Object, path: &[&str]) -> [u8; N] {
     let (last, first) = path.split_last().expect("a path");
     let within = first.iter().fold(vectors, |object, key| {
@@ -99,19 +99,19 @@ fn open<'a>(bytes: &'a [u8], access: &Access) -> std::result::Result<Reader<&'a 
     options(access).open_source(bytes)
 }
 
-/// What the first byte of an input chooses.
+/// The case that the first byte of an input chooses.
 struct Case<'a> {
     sealed: &'a Sealed,
     access: Access,
-    /// Whether what is read must be what was sealed.
-    binds: bool,
-    /// Whether a key is brought.
-    brings: bool,
+    /// Whether values that are read must equal those that were sealed.
+    must_match: bool,
+    /// Whether there is an opening key.
+    has_key: bool,
 }
 
-/// The low bits say which file, the next who reads it.
+/// The low bits choose the file, and the next bits choose the reader's keys.
 fn case(first: u8) -> Case<'static> {
-    // A passphrase is slow: one input of 64 tries one.
+    // A passphrase is slow, so one in 64 inputs tries one.
     let number = if first & 63 == 63 { 4 } else { usize::from(first & 3) };
     let sealed = &SEALED[number];
     let who = first >> 2 & 3;
@@ -121,14 +121,14 @@ fn case(first: u8) -> Case<'static> {
         2 => Some(sealed.opened.clone().unwrap_or_default().statement(sealed.statement)),
         _ => None,
     };
-    let brings = sealed.opened.is_some() && (who == 1 || who == 2);
-    Case { sealed, binds: access.is_some(), brings, access: access.unwrap_or_default() }
+    let has_key = sealed.opened.is_some() && (who == 1 || who == 2);
+    Case { sealed, must_match: access.is_some(), has_key, access: access.unwrap_or_default() }
 }
 
 impl Case<'_> {
-    /// Opens a file in memory and by ranges, and compares what it gives with what was sealed.
+    /// Opens a file in memory and by ranges, and compares its content with what was sealed.
     fn read(&self, bytes: &[u8], depth: Depth) {
-        // A passphrase takes a MiB, which the file is not made of.
+        // A passphrase takes a MiB of memory, which the bound does not include.
         if depth.is_whole() && self.sealed.bytes != SEALED[4].bytes {
             let options = options(&self.access);
             let bound = open_bound(bytes.len());
@@ -148,7 +148,7 @@ impl Case<'_> {
         let Ok(reader) = open(bytes, &self.access) else { return };
         let report = reader.verify(VerifyLevel::Full);
         let is_locked = reader.index().seal().is_some_and(|seal| seal.is_locked());
-        if !self.binds {
+        if !self.must_match {
             return;
         }
         if !is_locked || !reader.tensors().is_empty() {
@@ -170,7 +170,7 @@ impl Case<'_> {
     }
 }
 
-/// A field of a part of the file changed, or several.
+/// Changes one or several fields in a part of the file.
 fn changed(u: &mut Unstructured<'_>, file: &mut Vec<u8>, part: Range<usize>) -> Result<()> {
     let mut rest = file.split_off(part.end.min(file.len()));
     let mut changed = file.split_off(part.start.min(file.len()));
@@ -180,7 +180,7 @@ fn changed(u: &mut Unstructured<'_>, file: &mut Vec<u8>, part: Range<usize>) -> 
     Ok(())
 }
 
-/// Sizes of the trailer and of the footer, for parts that have other lengths now.
+/// Corrects the sizes in the trailer and in the footer, for parts whose lengths have changed.
 fn fix_sizes(file: &mut [u8], sizes: [u64; 3], smaller: [u32; 2]) {
     let Some(at) = file.len().checked_sub(64) else { return };
     let fields = sizes.map(u64::to_le_bytes).concat();
@@ -189,7 +189,7 @@ fn fix_sizes(file: &mut [u8], sizes: [u64; 3], smaller: [u32; 2]) {
     fix_apr2(file);
 }
 
-/// Header, metadata, index, body, pages and trailer: fields of them changed, or a body of any bytes.
+/// Changes fields in header, metadata, index, body, pages and trailer, or replaces the body by any bytes.
 pub fn section(bytes: &[u8], depth: Depth) {
     let Some((&first, rest)) = bytes.split_first() else { return };
     let case = case(first);
@@ -197,7 +197,7 @@ pub fn section(bytes: &[u8], depth: Depth) {
     let end = bytes.len() - 64;
     let mut file = bytes.clone();
     if first & 0x80 != 0 {
-        // The body and its tables are the input.
+        // The input replaces the body and its tables.
         file.splice(*seal..*signatures, rest.iter().copied());
         let body = number_at(bytes, end + 16).min(rest.len() as u64);
         let sizes = [*seal as u64, body, rest.len() as u64 - body];
@@ -220,8 +220,8 @@ pub fn section(bytes: &[u8], depth: Depth) {
     case.read(&file, depth);
 }
 
-/// The sections of signatures and of keys: fields of them changed, or any bytes. They are not what was written, so that a key
-/// opens nothing.
+/// Changes fields in the sections of signatures and of keys, or replaces them by any bytes. They are not what
+/// was written, so that no key opens the file.
 pub fn slots(bytes: &[u8], depth: Depth) {
     let Some((&first, rest)) = bytes.split_first() else { return };
     let case = case(first);
@@ -241,20 +241,20 @@ pub fn slots(bytes: &[u8], depth: Depth) {
     let body_size = number_at(good, end + 16);
     let sizes = [number_at(good, end + 8), body_size, number_at(good, end + 24)];
     fix_sizes(&mut file, sizes, [list.len() as u32, slots.len() as u32]);
-    if case.brings && slots != good[*keys..end] {
+    if case.has_key && slots != good[*keys..end] {
         assert!(
             open(&file, &case.access).is_err(),
             "slots were changed, and a key opens the file all the same"
         );
     }
-    if case.brings && slots == good[*keys..end] && list == good[*signatures..*keys] {
+    if case.has_key && slots == good[*keys..end] && list == good[*signatures..*keys] {
         assert!(open(&file, &case.access).is_ok(), "nothing was changed");
     }
     case.read(&file, depth);
 }
 
-/// The stored bytes: some are changed, and ranges are read. What has a changed byte in its segments or pages is refused, and all
-/// else is what was sealed.
+/// Changes some stored bytes and reads ranges. A range with a changed byte in its segments or pages is
+/// refused, and every other range has the sealed values.
 pub fn segments(bytes: &[u8], _: Depth) {
     let Some((&first, rest)) = bytes.split_first() else { return };
     let Sealed { bytes: good, tensors, data, seal, step, statement, opened, trusted, .. } =
@@ -270,7 +270,7 @@ pub fn segments(bytes: &[u8], _: Depth) {
             match u.int_in_range(0..=2)? {
                 0 => file[at] ^= u8::arbitrary(&mut u)?,
                 1 => {
-                    // Bytes from elsewhere, as long as a segment or not.
+                    // Bytes from another position, as long as a segment or not.
                     let from = data + u.int_in_range(0..=seal - data - 1)?;
                     let len = if bool::arbitrary(&mut u)? { 4112 } else { u.int_in_range(1..=5000)? };
                     let len = len.min(seal - at).min(seal - from);
@@ -306,7 +306,7 @@ pub fn segments(bytes: &[u8], _: Depth) {
             assert!(found.is_ok() || differs(all), "{name} was not changed: {:?}", found.err());
             continue;
         }
-        // The segments that are decrypted, in the pages that are hashed.
+        // The segments that are decrypted, within the pages that are hashed.
         let of = |number: u64| ((number * (step + tag)) as usize).min(all.len());
         let mut touched = of(begin / step)..of(end.div_ceil(*step));
         if pins {

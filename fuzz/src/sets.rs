@@ -1,4 +1,4 @@
-//! Models of several files: any index over sound files, and sound sets with one file changed.
+//! Models of several files: any index over valid files, and valid sets with one file changed.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,8 +23,8 @@ fn apr2_specs() -> [TensorSpec<'static>; 3] {
     specs().map(|spec| TensorSpec::new(spec.name, DType::I8, spec.shape))
 }
 
-/// A split of GGUF has no index: any of its files opens all of them. The first byte says which one does, and whether the rest of the
-/// input is that file, or says how one or two files are changed.
+/// A split of GGUF has no index: each of its files opens the whole set. The first byte says which file opens
+/// it, and whether the rest of the input replaces that file or says how one or two files are changed.
 pub fn gguf_split(bytes: &[u8], depth: Depth) {
     static SET: LazyLock<MemoryFiles> = LazyLock::new(|| {
         let mut metadata = modelfmt_gguf::Metadata::new();
@@ -60,7 +60,8 @@ pub fn gguf_split(bytes: &[u8], depth: Depth) {
     }
 }
 
-/// The input is the index itself, or it says which file of the set is changed and how: the first byte decides.
+/// The first byte decides whether the input is the index itself, or says which file of the set is changed and
+/// how.
 fn target<C: Container + Sync, E>(
     bytes: &[u8],
     depth: Depth,
@@ -81,12 +82,12 @@ fn target<C: Container + Sync, E>(
         (sound.to_vec(), files)
     };
     if let Ok(reader) = open(&text, files) {
-        // A set that is asked again, with its files open, answers the same.
+        // A set whose files are already open gives the same results again.
         drill(&reader, depth).assert_same(&drill(&reader, depth), depth);
     }
 }
 
-/// The set with another file in one place, or none; `index` stays.
+/// Returns the set with one file changed or missing; `index` stays the same.
 fn changed(set: &MemoryFiles, index: &str, u: &mut Unstructured<'_>) -> Result<MemoryFiles> {
     let mut files = set.clone();
     let names: Vec<&String> = set.0.keys().filter(|name| *name != index).collect();

@@ -1,4 +1,4 @@
-//! Files of tokenizers, as folders of the hub have them.
+//! Reads files of tokenizers, as in hub folders.
 
 use std::collections::HashSet;
 
@@ -6,11 +6,11 @@ use modelfmt_hub::{Config, Key, Tokenizer, TokenizerFiles, TokenizerOptions};
 
 use super::drill::Depth;
 
-/// What is between the files of an input.
+/// The separator between the files of an input.
 const BETWEEN: &[u8] = b"\n===\n";
 
-/// The target: the first byte says which files there are, the rest is their contents. What is read has as many members in each list
-/// as it has tokens, no token twice, and special tokens that are there.
+/// The target: the first byte says which files there are, and the rest is their contents. The result has as
+/// many members in each list as tokens, no token twice, and only special tokens that exist.
 pub fn any(input: &[u8], _: Depth) {
     let Some((kind, rest)) = input.split_first() else { return };
     let names: &[&str] = match kind % 4 {

@@ -1,4 +1,4 @@
-//! Trees of values and their text, and what a user writes: patterns of names, types and formats.
+//! Trees of values and their text, and what users write: patterns of names, types and formats.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use modelfmt::convert::TypeRule;
@@ -9,7 +9,7 @@ use modelfmt_core::value::{List, Value, json};
 use super::drill::Depth;
 use super::model::value;
 
-/// A list that keeps its members encoded is as good as one that does not.
+/// A list that keeps its members encoded is equivalent to one that does not.
 pub fn list(bytes: &[u8], _: Depth) {
     let _ = lists(&mut Unstructured::new(bytes));
 }
@@ -24,7 +24,7 @@ fn lists(u: &mut Unstructured<'_>) -> Result<()> {
                 plain.insert(0, value);
             }
             1 => {
-                // A list that shares its bytes with the outer one grows apart from it.
+                // A list that shares its bytes with the outer one becomes independent of it when it grows.
                 let Some(Value::Array(mut inner)) = list.get(u.int_in_range(0..=7)?) else { continue };
                 let before = list.clone();
                 inner.push(any_value(u)?);
@@ -69,14 +69,14 @@ fn any_value(u: &mut Unstructured<'_>) -> Result<Value> {
         1 => Value::Int((u64::arbitrary(u)? >> u.int_in_range(0..=63)?).into()),
         2 => Value::Int((i64::arbitrary(u)? >> u.int_in_range(0..=63)?).into()),
         3 => Value::Int(((i128::arbitrary(u)?) >> u.int_in_range(0..=127)?).into()),
-        // Not a number is no number of any text.
+        // No text is parsed to NaN.
         4 => Value::Float(Some(f64::arbitrary(u)?).filter(|x| !x.is_nan()).unwrap_or_default()),
         5 => "x".repeat(u.int_in_range(0..=200)?).into(),
         _ => value(u, 3)?,
     })
 }
 
-/// Text that a user gives: what is taken, is taken again as it is printed.
+/// Text of users: if it is accepted, it is accepted again as it is printed.
 pub fn text(bytes: &[u8], _: Depth) {
     if let Ok(parsed) = json::parse(bytes) {
         let text = json::to_string(&parsed).expect("what was read is written");

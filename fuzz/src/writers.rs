@@ -1,4 +1,4 @@
-//! Writes a [`Model`] in each format, by our writers or, what they do not write, by hand.
+//! Writes a [`Model`] in each format, with our writers, or by hand what they cannot write.
 
 use apr2::Compression;
 use mag::Checksum;
@@ -11,10 +11,10 @@ use testkit::mag::{Described, Snapshot};
 
 use super::model::Model;
 
-/// Writes a model; the bits of the number choose options. Nothing if the format cannot hold it.
+/// Writes a model; the bits of the number choose options. Returns `None` if the format cannot hold the model.
 pub(crate) type Write = fn(&Model, u8, &Execution<'_>) -> Option<Vec<u8>>;
 
-/// The file, unless the format cannot hold the model; any other failure is a finding.
+/// Returns the file, unless the format cannot hold the model. Any other failure is a finding.
 pub(crate) fn written<P, F: std::fmt::Display>(
     plan: Result<P, WriteError<F>>,
     write: impl FnOnce(&P, &MemoryFile) -> Result<(), WriteError<F>>,
@@ -49,7 +49,7 @@ pub(crate) fn mag(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<
     Some(bytes)
 }
 
-/// What bits 1 and 2 of the flags say.
+/// Returns the version that bits 1 and 2 of the flags choose.
 pub(crate) fn mag_version(flags: u8) -> mag::Version {
     match flags >> 1 & 3 {
         0 => mag::Version::V1,
@@ -59,7 +59,7 @@ pub(crate) fn mag_version(flags: u8) -> mag::Version {
     }
 }
 
-/// Any generation, see [`mag_version`]; of version 1, bit 0: magnetron's checksum.
+/// Writes any generation, see [`mag_version`]. For version 1, bit 0: magnetron's checksum.
 pub(crate) fn mag_any(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
     match mag_version(flags) {
         mag::Version::V1 => mag(model, flags, work),
@@ -93,7 +93,7 @@ pub(crate) const MAG_CODES: &[DType] = &[
     DType::I64,
 ];
 
-/// Snapshots have neither metadata nor tensors without values.
+/// Writes a snapshot, which has neither metadata nor tensors without values.
 fn mag_snapshot(model: &Model, version: mag::Version) -> Option<Vec<u8>> {
     let is_first = version == mag::Version::V0_1;
     let mut snapshot = Snapshot { version: version.number(), names: Vec::new(), tensors: Vec::new() };
@@ -137,7 +137,8 @@ pub(crate) fn oinf_has_later_types(flags: u8) -> bool {
     flags & 6 != 0
 }
 
-/// Quant payloads for some of the tensors, in version 2 (bit 1) where bit 2 is set; bit 3: with zero points.
+/// Returns quant payloads for some of the tensors, in version 2 (bit 1) if bit 2 is set. Bit 3: with zero
+/// points.
 pub(crate) fn oinf_quants(model: &Model, flags: u8) -> Vec<(&str, Quant)> {
     const MOST: u64 = 1000;
     if flags & 6 != 6 {
@@ -159,8 +160,8 @@ pub(crate) fn oinf_quants(model: &Model, flags: u8) -> Vec<(&str, Quant)> {
     chosen.filter_map(|(number, spec)| Some((&*spec.name, quant((number, spec))?))).collect()
 }
 
-/// Both versions and all types: see [`oinf_has_later_types`] and [`oinf_quants`]. Bit 0: size variables instead of integers; bit 4:
-/// metadata of the later types.
+/// Writes both versions and all types: see [`oinf_has_later_types`] and [`oinf_quants`]. Bit 0: size
+/// variables instead of integers; bit 4: metadata of the later types.
 pub(crate) fn oinf_any(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<u8>> {
     const SMALL: [DType; 4] = [DType::F8E5M2, DType::I4, DType::U2, DType::T1];
     let mut metadata = oinf::Metadata::new();
@@ -183,7 +184,7 @@ pub(crate) fn oinf_any(model: &Model, flags: u8, work: &Execution<'_>) -> Option
             Value::Array(list) if flags & 16 != 0 => {
                 let len = list.len() as u64;
                 let bytes = vec![1; DType::I4.nbytes(&[len]).expect("a few") as usize];
-                // Half a byte beyond an odd number of elements is zero.
+                // After an odd number of elements, the remaining half byte is zero.
                 MetaValue::Ndarray(oinf::NdArray::new(DType::I4, vec![len], bytes).expect("as many bytes"))
             }
             Value::String(text) => MetaValue::Str(text.clone().into()),
@@ -222,7 +223,7 @@ pub(crate) fn apr(model: &Model, flags: u8, work: &Execution<'_>) -> Option<Vec<
     let options =
         apr::WriteOptions::new().flags(chosen.fold(Flags::empty(), |all, (_, flag)| all.with(flag)));
     let metadata = apr::Metadata::new("fuzz", [("own", model.metadata.clone())].into_iter().collect());
-    // Each row of q4_k is filled up, and the model's values are of rows that are not.
+    // Each row of q4_k is padded, but the rows of the model's values are not.
     let is_filled = |(spec, values): (&TensorSpec<'_>, &Vec<u8>)| {
         apr::nbytes(spec.dtype, &spec.shape).is_ok_and(|nbytes| nbytes != values.len() as u64)
     };

@@ -1,4 +1,4 @@
-"""Validates bills of materials by their published schemas and models, and prints how many there were.
+"""Validates bills of materials against their published schemas and models, and prints their number.
 
 Arguments: paths of CycloneDX 1.6 or SPDX 3.0.1 documents.
 """
@@ -42,7 +42,7 @@ def spdx(document):
         raise ValueError("not SPDX 3.0.1")
     if found.link():
         raise ValueError(f"references lead nowhere: {found.link()}")
-    v3_0_1.JSONLDSerializer().write(found, io.BytesIO())  # fails where a property is missing
+    v3_0_1.JSONLDSerializer().write(found, io.BytesIO())  # fails if a property is missing
     if len(list(found.foreach_type("SpdxDocument"))) != 1:
         raise ValueError("not one SpdxDocument")
 

@@ -1,7 +1,8 @@
-"""llama.cpp by ctypes: loads a model, and gives the ids of a text, the logits of ids, or their embeddings.
+"""Calls llama.cpp by ctypes: loads a model, and returns ids of a text, logits of ids, or their embeddings.
 
-The libraries are those of the npm package that `cargo xtask oracles` installs. Everything is computed in the plainest way there is: on
-the CPU, with the kernels that every processor of this kind has, a KV cache of f32, no flash attention.
+The libraries are those of the npm package that `cargo xtask oracles` installs. Everything is computed in the
+plainest way: on the CPU, with the kernels that every processor of this kind has, a KV cache of f32, and no
+flash attention.
 """
 
 import ctypes
@@ -65,7 +66,7 @@ class ContextParams(Structure):
 
 
 class Override(Structure):
-    """`llama_model_kv_override` of llama.h, for texts."""
+    """`llama_model_kv_override` of llama.h, for strings."""
 
     _fields_ = [("tag", c_int32), ("key", c_char * 128), ("unused", c_int32), ("text", c_char * 128)]
 
@@ -115,12 +116,12 @@ messages: list[str] = []
 
 @LOG
 def keep(_level: int, text: bytes, _data: int) -> None:
-    """Keeps what llama.cpp says, for the error of a model that it refuses."""
+    """Keeps the messages of llama.cpp, for the error if it refuses a model."""
     messages.append(text.decode(errors="replace"))
 
 
 def load() -> ctypes.CDLL:
-    """The library, with the types of its functions."""
+    """Loads the library, and sets the types of its functions."""
     if ENVIRONMENT is None:
         raise SystemExit("no llama.cpp: run `cargo xtask oracles`")
     folder = ENVIRONMENT / "llama-cpp/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64"
@@ -148,7 +149,7 @@ class Model:
     """A model that llama.cpp has loaded."""
 
     def __init__(self, path: str | Path, *, vocab_only: bool = False, texts: dict[str, str] | None = None) -> None:
-        """Loads a GGUF; exits with what llama.cpp says if it refuses it. `texts` counts before the keys of the file."""
+        """Loads a GGUF, or exits with the messages of llama.cpp. `texts` overrides keys of the file."""
         self.llama = library()
         params = self.llama.llama_model_default_params()
         params.vocab_only = vocab_only
@@ -168,12 +169,12 @@ class Model:
         self.vocab = self.llama.llama_model_get_vocab(self.model)
 
     def __del__(self) -> None:
-        """Gives the memory back."""
+        """Frees the memory."""
         if getattr(self, "model", None):
             self.llama.llama_model_free(self.model)
 
     def tokenize(self, text: str, *, add_special: bool = True, parse_special: bool = True) -> list[int]:
-        """The ids of a text."""
+        """Returns the ids of a text."""
         data = text.encode()
         count = len(data) + 16
         while True:
@@ -184,7 +185,7 @@ class Model:
             count = -written
 
     def detokenize(self, tokens: list[int], *, special: bool = True) -> bytes:
-        """The bytes of ids."""
+        """Returns the bytes of ids."""
         ids = (c_int32 * len(tokens))(*tokens)
         count = 64 * len(tokens) + 64
         while True:
@@ -195,22 +196,23 @@ class Model:
             count = -written
 
     def is_end(self, token: int) -> bool:
-        """Whether a token ends a generation."""
+        """Checks whether a token ends a generation."""
         return self.llama.llama_vocab_is_eog(self.vocab, token)
 
     def logits(
         self, tokens: list[int], *, encoded: list[int] | None = None, adapter: str | Path | None = None
     ) -> np.ndarray:
-        """The logits after each token: f32 of [tokens, vocabulary].
+        """Returns the logits after each token: f32 of [tokens, vocabulary].
 
-        `encoded` is what an encoder is given before, and `adapter` the path of an adapter that is added to the weights.
+        `encoded` are the tokens for the encoder, which runs first. `adapter` is the path of an adapter that is
+        added to the weights.
         """
         width = self.llama.llama_vocab_n_tokens(self.vocab)
         row = self.llama.llama_get_logits_ith
         return self._compute(tokens, row, width, embeddings=False, encoded=encoded, adapter=adapter)
 
     def _adapt(self, context: c_void_p, adapter: str | Path) -> None:
-        """Adds an adapter to the weights of a context. The model gives its memory back."""
+        """Adds an adapter to the weights of a context. Freeing the model also frees the adapter."""
         loaded = self.llama.llama_adapter_lora_init(self.model, str(adapter).encode())
         if not loaded:
             raise SystemExit(f"llama.cpp does not load {adapter}: {''.join(messages[-8:])}")
@@ -218,7 +220,7 @@ class Model:
             raise SystemExit(f"llama.cpp does not take {adapter}: {''.join(messages[-8:])}")
 
     def embeddings(self, tokens: list[int]) -> np.ndarray:
-        """The state of the last layer at each token, after its norm: f32 of [tokens, hidden]."""
+        """Returns the state of the last layer at each token, after its norm: f32 of [tokens, hidden]."""
         width = self.llama.llama_model_n_embd(self.model)
         return self._compute(tokens, self.llama.llama_get_embeddings_ith, width, embeddings=True)
 
@@ -274,7 +276,7 @@ LIBRARY: list[ctypes.CDLL] = []
 
 
 def library() -> ctypes.CDLL:
-    """The library, loaded once."""
+    """Returns the library, which is loaded once."""
     if not LIBRARY:
         LIBRARY.append(load())
     return LIBRARY[0]

@@ -1,4 +1,7 @@
-"""Quantizes the matrices of a safetensors model with gguf-py, and decodes them: python3 mxfp4_model.py MODEL OUT.gguf OUT.safetensors"""
+"""Quantizes the matrices of a safetensors model to MXFP4 with gguf-py, and decodes them again.
+
+Usage: python3 mxfp4_model.py MODEL OUT.gguf OUT.safetensors
+"""
 
 import sys
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Writes testdata/quant/: blocks of ggml's quantized types as ggml's C encodes and the Python package gguf decodes them.
+"""Writes testdata/quant/: blocks of ggml's quantized types, encoded by ggml's C, decoded by gguf-py.
 
 Usage: target/oracles/bin/python xtask/oracles/quant_vectors.py [folder]      (after `cargo xtask oracles`)
 
-Each file belongs to the type that it is named for and holds n blocks, all little-endian:
+Each file is for the type in its name, and holds n blocks. Everything is little-endian:
 
     values   f32, n blocks of them   what was encoded (only for the types that can be encoded)
     blocks   bytes                   their encoding; for the K-quants random bytes with sound scales
-    decoded  f32                     the decoding of these blocks
+    decoded  f32                     the values of these blocks
 
-gguf does not decode Q8_1 and Q8_K; their values are the product d * q, computed here. Q1_0 and Q2_0, which it does not
-know yet, are decoded by ggml's C. TYPE-encoded.bin holds values of K-quants and the blocks that ggml's C makes of them.
+gguf does not decode Q8_1 and Q8_K; their values are the product d * q, computed here. ggml's C decodes Q1_0 and
+Q2_0, which gguf does not know yet. TYPE-encoded.bin holds values, and the K-quant blocks that ggml's C makes from
+them.
 """
 
 import ctypes
@@ -22,9 +23,9 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type, quants
 
 # Type -> (largest magnitude, or span, in units of the scale; whether the block has a minimum)
 ENCODED = {Type.Q4_0: (8, False), Type.Q4_1: (15, True), Type.Q5_0: (16, False), Type.Q5_1: (31, True), Type.Q8_0: (127, False)}
-# Type -> where f16 (or, for Q8_K, f32) scales lie in a block
+# Type -> the offsets of f16 (or, for Q8_K, f32) scales in a block
 DECODED = {Type.Q2_K: (80, 82), Type.Q3_K: (108,), Type.Q4_K: (0, 2), Type.Q5_K: (0, 2), Type.Q6_K: (208,), Type.Q8_K: (0,)}
-# The same for the types whose edges are among the blocks: an infinite, NaN, subnormal and zero scale.
+# Type -> (elements, bytes, offset of the scale). The blocks include infinite, NaN, subnormal and zero scales.
 EDGED = {
     "q8_1": (32, 36, 0),
     "q1_0": (128, 18, 0),
@@ -51,7 +52,7 @@ EDGED = {
 
 
 def cases(rng, levels, has_minimum):
-    """Blocks of 32 values: what networks hold, and the edges of the arithmetic."""
+    """Makes blocks of 32 values: such as networks hold, and edge cases of the arithmetic."""
     for scale in (1e-5, 0.02, 1.0, 300.0):
         yield rng.standard_normal(32) * scale
     yield np.zeros(32)
@@ -68,7 +69,7 @@ def cases(rng, levels, has_minimum):
     for first in (1.5, -1.5):  # the same magnitude twice: the first gives the scale its sign
         yield np.where(np.arange(32) == 6, first, np.where(np.arange(32) == 25, -first, rng.uniform(-1, 1, 32)))
     low, high = (0, levels) if has_minimum else (-levels, levels - 1)
-    halves = rng.integers(2 * low, 2 * high, 32).astype(np.float32) / 2  # ties, the scale being 1
+    halves = rng.integers(2 * low, 2 * high, 32).astype(np.float32) / 2  # ties, because the scale is 1
     halves[[3, 17]] = low, high
     yield halves
     below = np.nextafter(halves, np.float32(0))
@@ -96,7 +97,7 @@ def edged_blocks(rng, name):
     scales = np.array([0.0123, -1.5, np.inf, np.nan, 3e-6, -0.0], "<f2").view(np.uint8).reshape(6, 2)
     if offset is not None:
         blocks[:, offset : offset + 2] = scales
-    elif name == "iq1_m":  # its nibbles are the upper ones of four words
+    elif name == "iq1_m":  # the scale is in the upper nibbles of four words
         for byte, nibble in ((49, scales[:, 0] & 15), (51, scales[:, 0] >> 4), (53, scales[:, 1] & 15), (55, scales[:, 1] >> 4)):
             blocks[:, byte] = (blocks[:, byte] & 15) | (nibble << 4)
     elif name == "mxfp4":
@@ -113,7 +114,7 @@ def by_ggml(function, source, target, elements):
 
 
 def k_cases(rng):
-    """Blocks of 256 values: what networks hold, and the edges of the search for scales."""
+    """Makes blocks of 256 values: such as networks hold, and edge cases of the search for scales."""
     for scale in (1e-5, 0.02, 300.0):
         yield rng.standard_normal(256) * scale
     yield rng.standard_normal(256) * 10.0 ** (np.arange(256) // 16 - 10)
@@ -161,7 +162,7 @@ def main():
         by_ggml(f"quantize_row_{kind.name.lower()}_ref", values, blocks, values.size)
         with np.errstate(all="ignore"):
             by_gguf = quants.quantize(values, kind)
-        # They differ where zeros of both signs meet, and nowhere else.
+        # They may differ in blocks with a negative zero, and in no others.
         zeros = (values == 0).any(1) & np.signbit(np.where(values == 0, values, 1)).any(1)
         assert (blocks == by_gguf)[~zeros].all(), kind
         decoded = decode(kind, blocks)

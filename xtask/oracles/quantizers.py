@@ -1,8 +1,8 @@
-"""Small checkpoints by the published tools that quantize, and the values that these tools read in them.
+"""Makes small checkpoints with the published tools that quantize, and the values that they read from them.
 
-Run by an interpreter that has torch of any version since 1.13 and the packages of `cargo xtask oracles`. `quantizers.py TOOL FOLDER` makes a
-folder for each case: a model and its config.json, and `f32.safetensors`, `f16.safetensors` or `bf16.safetensors` with the values as the
-tool has them in that type. It prints the names of the cases.
+Needs torch 1.13 or later and the packages of `cargo xtask oracles`. `quantizers.py TOOL FOLDER` makes a folder
+for each case: a model and its config.json, and `f32.safetensors`, `f16.safetensors` or `bf16.safetensors` with
+the values that the tool decodes to that type. It prints the names of the cases.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ import torch
 
 
 def whole(*names):
-    """Packages of which only the modules that are named are run, and nothing that their fronts import."""
+    """Lets the modules of packages be imported without running the packages' `__init__.py` files."""
     for name in names:
         module = types.ModuleType(name)
         found = [os.path.join(path, *name.split(".")) for path in sys.path]
@@ -28,13 +28,13 @@ def whole(*names):
 
 
 def nothing(*names):
-    """Modules that are imported and do nothing for what is called here."""
+    """Replaces modules that are imported, but not needed for what is called here, by mocks."""
     for name in names:
         sys.modules[name] = MagicMock(__path__=[], __spec__=None)
 
 
 class Nothing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """The same for packages and all modules in them."""
+    """Does the same for packages and all modules in them."""
 
     def __init__(self, *packages):
         self.packages = packages
@@ -55,7 +55,7 @@ def as_it_is(function=None, **_):
 
 
 def add(module, **names):
-    """What an old torch lacks."""
+    """Adds names that an old torch lacks."""
     for name, value in names.items():
         if not hasattr(module, name):
             setattr(module, name, value)
@@ -68,9 +68,9 @@ def take(tensor, places, taken=torch.Tensor.__getitem__):
     return taken(tensor, tuple(map(long, places)) if isinstance(places, tuple) else long(places))
 
 
-# An old torch takes only long numbers as places.
+# An old torch takes only 64-bit integers as indices.
 torch.Tensor.__getitem__ = take
-# The numbers of a float of 8 bits are kept as floats of 32 bits, which hold them all.
+# An 8-bit float type is replaced by f32, which can hold all of its values.
 add(torch, compile=as_it_is, float8_e4m3fn=torch.float32, float8_e4m3fnuz=torch.float32)
 add(torch, float8_e5m2=torch.float32, float8_e5m2fnuz=torch.float32, float8_e8m0fnu=torch.float32)
 add(torch, uint16=torch.int32, uint32=torch.int64, uint64=torch.int64)
@@ -82,7 +82,7 @@ TYPES = {
 
 
 class E4M3:
-    """A tensor of floats of 8 bits: its codes, and their values."""
+    """A tensor of 8-bit floats: its codes, and their values."""
 
     def __init__(self, values):
         codes = torch.arange(127, dtype=torch.int32)
@@ -109,7 +109,7 @@ def save(path, tensors):
 
 
 def case(name, stored, config, **values):
-    """`stored` are the tensors of the checkpoint, `values` those that the tool decodes, by the type that it decodes to."""
+    """Writes a case: the tensors of the checkpoint, and what the tool decodes, by the type that it decodes to."""
     folder = os.path.join(sys.argv[2], name)
     os.makedirs(folder)
     save(os.path.join(folder, "model.safetensors"), {**stored, "norm": torch.ones(3)})
@@ -140,9 +140,9 @@ def gptq():
                 index = index[torch.randperm(inputs)]
             groups = inputs // size
             scales = (torch.rand(outputs, groups) * 0.02 + 0.004).half().float()
-            # A zero point of 0 spoils the numbers beside it: the packer subtracts 1 and does not cut.
+            # A zero point of 0 spoils the numbers next to it: the packer subtracts 1 and does not mask.
             zeros = torch.randint(1, 2**bits, (outputs, groups)).float()
-            # The packer does not limit the numbers either.
+            # The packer does not clamp the numbers either.
             limits = [(value - zeros[:, index.long()]) * scales[:, index.long()] for value in (0, 2**bits - 1)]
             dense.weight.data = torch.maximum(torch.minimum(dense.weight.data, limits[1]), limits[0])
             layer = linear(bits, size, inputs, outputs, False)
@@ -152,7 +152,7 @@ def gptq():
             stored = {"w." + part: getattr(layer, part) for part in ["qweight", "qzeros", "g_idx"]}
             stored["w.scales"] = layer.scales.half()
             layer.scales = layer.scales.half().float()
-            # Each product but one is with 0.
+            # In each row, all products but one are with 0.
             decoded = layer(torch.eye(inputs)).t()
             config = {"quant_method": "gptq", "bits": bits, "group_size": group, "desc_act": act_order}
             case(f"{bits}-{group}-{act_order}", stored, config, f32={"w.weight": decoded})
@@ -184,7 +184,7 @@ def awq():
 
 
 class Kernels:
-    """The part of torch's table of kernels that bitsandbytes uses, which torch has had since 2.4."""
+    """The part of torch's kernel registry that bitsandbytes uses. torch has it since 2.4."""
 
     def __init__(self):
         self.found = {}
@@ -226,7 +226,7 @@ def bitsandbytes():
     for rows, columns, size in [(64, 96, 64), (33, 64, 128), (40, 50, 64), (520, 256, 64)]:
         for kind, nested in every:
             four_bits("torch", kind, rows, columns, size, nested)
-    # The library in C, which with AVX-512 takes wrong blocks where rows are not whole ones.
+    # The library in C, which with AVX-512 reads wrong blocks if rows are not whole blocks.
     importlib.import_module("bitsandbytes.backends.cpu.ops")
     for kind, nested in every:
         four_bits("c", kind, 520, 256, 64, nested)
@@ -245,7 +245,7 @@ def compressed_tensors():
     def of(kind, name, weight, scale, parts=None, small=(), **args):
         args = quantization.QuantizationArgs(**args)
         scheme = quantization.QuantizationScheme(targets=["Linear"], weights=args)
-        # An old torch cannot limit floats of 16 bits.
+        # An old torch cannot clamp 16-bit floats.
         module = {"weight": weight, "weight_scale": scale.float(), **(parts or {})}
         stored = kind.compress(module, scheme)
         if stored["weight_scale"].is_floating_point():
@@ -298,7 +298,7 @@ def modelopt():
     add(torch.serialization, add_safe_globals=lambda _: None)
     utils = sys.modules[front + ".utils"]
     add(utils, fsdp2_aware_weight_update=None, patch_fsdp_mp_dtypes=None, reduce_amax=None, reduce_block_amax=None)
-    # What it pads is whole blocks.
+    # No padding is needed: the blocks are whole.
     add(utils, reduce_block_padding=lambda weight, **_: weight)
     tensor = importlib.import_module(front + ".qtensor.nvfp4_tensor").NVFP4QTensor
     for rows, columns in [(16, 64), (48, 160)]:

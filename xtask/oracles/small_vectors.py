@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes testdata/small/: codes of small floats as the Python package ml_dtypes decodes and encodes them.
+"""Writes testdata/small/: codes of small floats, decoded and encoded by the Python package ml_dtypes.
 
 Usage: python3 xtask/oracles/small_vectors.py [folder]      (needs numpy 2 and ml_dtypes 0.6.0)
 
-Each file belongs to the type that it is named for, which has c codes, all little-endian:
+Each file is for the type in its name, which has c codes. Everything is little-endian:
 
     decoded  f32, c of them   the number of each code
-    values   f32, n of them   what was encoded: each number, the middles between neighbours, what is next to all of
-                              these on both sides, infinities, NaN, and the ends of f32
+    values   f32, n of them   what was encoded: each number, the middles between neighbours, the f32 next to each
+                              of these on both sides, infinities, NaN, and the extreme values of f32
     encoded  u8, n of them    their codes
 """
 

@@ -1,13 +1,16 @@
-"""Takes what is compiled of ggml and llama.cpp out of the package in a folder: python3 unpack_ggml.py FOLDER"""
+"""Unpacks the sources of ggml and llama.cpp that are compiled from the package in a folder.
+
+Usage: python3 unpack_ggml.py FOLDER
+"""
 
 import pathlib
 import sys
 import tarfile
 
-# The choice of types for presets, and what it needs.
+# The code that chooses types for presets, and what it needs.
 SOURCES = ["src/llama-quant.cpp", "src/llama-arch.cpp", "src/llama-hparams.cpp"]
 
-# The block types, and what reads and writes GGUF.
+# The block types, and the code that reads and writes GGUF.
 GGML = ["src/ggml-quants.c", "src/ggml.c", "src/gguf.cpp", "src/ggml-threading.cpp"]
 
 folder = pathlib.Path(sys.argv[1])

@@ -13,7 +13,7 @@ const files = new Map();
 let ranges = 0;
 let wasm;
 
-// Memory may have grown, and views of it are void then: a view is made anew for every use.
+// If the memory grows, views of it become invalid, so every use makes a new view.
 const view = (address, len) => new Uint8Array(wasm.memory.buffer, address, len);
 const text = (address, len) => Buffer.from(view(address, len)).toString("utf8");
 
@@ -86,7 +86,7 @@ wasm = (await WebAssembly.instantiate(module, { host })).exports;
 wasm.start();
 
 const golden = Object.entries(expected.golden);
-// A comparison of nothing proves nothing.
+// Without files of a format, the comparison would prove nothing.
 for (const ending of [".aero", ".aeroset.json", ".mag", ".oinf", ".apr", ".safetensors", ".index.json", ".gguf"]) {
   assert(golden.some(([name]) => name.endsWith(ending)), `no golden file ${ending}`);
 }

@@ -1,4 +1,5 @@
-//! Writes files chunk by chunk, for callers that add their own: places, hashes and compresses chunks, and writes header and TOC.
+//! Writes files chunk by chunk, for callers that add chunks of their own: places, hashes and compresses
+//! chunks, and writes the header and the TOC.
 
 use modelfmt_core::{Part, author::align_up};
 use modelfmt_write::Sink;
@@ -18,17 +19,17 @@ pub struct NewChunk {
     pub fourcc: FourCC,
     /// Its name.
     pub name: String,
-    /// Its flags; with [`ChunkFlags::COMPRESSED_ZSTD`] its content is compressed.
+    /// Its flags. With [`ChunkFlags::COMPRESSED_ZSTD`], its content is compressed.
     pub flags: ChunkFlags,
 }
 
 impl NewChunk {
-    /// A chunk without flags.
+    /// Creates a chunk without flags.
     pub fn new(fourcc: FourCC, name: impl Into<String>) -> Self {
         Self { fourcc, name: name.into(), flags: ChunkFlags::default() }
     }
 
-    /// The same chunk with these flags.
+    /// Sets the flags.
     #[must_use]
     pub const fn with_flags(mut self, flags: ChunkFlags) -> Self {
         self.flags = flags;
@@ -40,7 +41,7 @@ impl NewChunk {
     }
 }
 
-/// Where the chunks of a file go, in the order in which they are placed.
+/// The offsets of the chunks of a file, assigned in the order in which the chunks are placed.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     uuid: [u8; 16],
@@ -53,7 +54,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Chunks and their names are in TOC order; a control hash (IHSH) comes first in the file.
+    /// Creates a layout for chunks in TOC order. A control hash (IHSH) comes first in the file.
     pub(crate) fn new(uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self, WriteError> {
         let unfit = |part, found, max| WriteError::Unsupported {
             part: Part::new(part),
@@ -109,13 +110,14 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The end of the string table, rounded up to 16.
+    /// Returns the end of the string table, rounded up to a multiple of 16.
     pub(crate) fn payloads_start(&self) -> u64 {
         let strings_end = self.strings_at() + self.strings.len() as u64;
         align_up(strings_end, METADATA_ALIGNMENT).unwrap_or(strings_end)
     }
 
-    /// The TOC takes a multiple of 8 bytes, so the string table begins at one, as the specification requires.
+    /// Returns the offset of the string table. The TOC takes a multiple of 8 bytes, so this is a multiple of
+    /// 8, as the specification requires.
     fn strings_at(&self) -> u64 {
         Header::LEN + self.toc_len()
     }
@@ -165,7 +167,7 @@ impl Layout {
         self.entries.get(number).map_or(0, |entry| entry.offset)
     }
 
-    /// The length of the file, if nothing more is placed.
+    /// Returns the length of the file if no other chunk is placed.
     pub(crate) const fn end(&self) -> u64 {
         self.end
     }
@@ -176,7 +178,7 @@ impl Layout {
         }
     }
 
-    /// Header, TOC, string table and the padding to the first payload.
+    /// Encodes the header, the TOC, the string table and the padding before the first payload.
     fn encode(&self, hashes: bool) -> Vec<u8> {
         let mut out = Vec::new();
         let header = Header {
@@ -200,12 +202,13 @@ impl Layout {
     }
 }
 
-/// Refuses two chunks of one type and name, which a reader could not tell apart.
+/// Refuses two chunks with the same type and name, which a reader could not tell apart.
 fn require_unique(chunks: &[NewChunk]) -> Result<(), WriteError> {
     let mut names: Vec<&NewChunk> = chunks.iter().collect();
     names.sort_unstable_by_key(|chunk| (chunk.fourcc, &chunk.name));
-    let twin = names.iter().zip(names.iter().skip(1)).find(|(a, b)| a.fourcc == b.fourcc && a.name == b.name);
-    if let Some((chunk, _)) = twin {
+    let duplicate =
+        names.iter().zip(names.iter().skip(1)).find(|(a, b)| a.fourcc == b.fourcc && a.name == b.name);
+    if let Some((chunk, _)) = duplicate {
         return Err(chunk.unfit(Fault::DuplicateChunk(chunk.fourcc)));
     }
     let mut indexes = chunks.iter().filter(|chunk| chunk.fourcc == FourCC::TIDX);
@@ -224,7 +227,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Hashes content, and compresses it if the chunk's flags say so.
+    /// Hashes the content, and compresses it if the chunk's flags say so.
     pub(crate) fn new(chunk: &NewChunk, content: Vec<u8>, level: i32) -> Result<Self, WriteError> {
         let (ulen, hash) = (content.len() as u64, *blake3::hash(&content).as_bytes());
         if chunk.fourcc != FourCC::WTSH && ulen > MAX_METADATA_ULEN {
@@ -243,8 +246,8 @@ impl Stored {
     }
 }
 
-/// Writes an AERO file chunk by chunk. Name all chunks first, because the table of contents comes before them; then
-/// [`put`](Self::put) the content of each; then call [`finish`](Self::finish).
+/// Writes an AERO file chunk by chunk. List all chunks first, because the table of contents comes before
+/// them. Then [`put`](Self::put) the content of each, and call [`finish`](Self::finish).
 ///
 /// [`Plan`](crate::Plan) writes whole models, and adds chunks of your own with
 /// [`WriteOptions::chunk`](crate::WriteOptions::chunk). Use this type for files that are not models.
@@ -283,11 +286,11 @@ impl std::fmt::Debug for ChunkWriter<'_> {
 }
 
 impl<'s> ChunkWriter<'s> {
-    /// Starts a file with these chunks, in TOC order. A chunk of type IHSH is filled in by [`finish`](Self::finish).
+    /// Starts a file with these chunks, in TOC order. [`finish`](Self::finish) fills in a chunk of type IHSH.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] if there are more chunks or longer names than AERO allows, two chunks of one type and name, or
-    /// a compressed chunk of a type that is never compressed.
+    /// [`WriteError::Unsupported`] if there are more chunks or longer names than AERO allows, if two chunks
+    /// have the same type and name, or if a chunk of a type that is never compressed is compressed.
     pub fn new(sink: &'s dyn Sink, uuid: [u8; 16], chunks: Vec<NewChunk>) -> Result<Self, WriteError> {
         Ok(Self::resume(sink, Layout::new(uuid, chunks)?, DEFAULT_LEVEL))
     }
@@ -297,25 +300,28 @@ impl<'s> ChunkWriter<'s> {
         Self { sink, layout, sealed, level, written: 0 }
     }
 
-    /// The zstd level for the following chunks; 3 by default.
+    /// Sets the zstd level for the chunks that follow; 3 by default.
     #[must_use]
     pub const fn level(mut self, level: i32) -> Self {
         self.level = level;
         self
     }
 
-    /// Writes the content of a chunk, counted from 0, at the next free place: hashed, and compressed if its flags say so.
+    /// Hashes the content of a chunk, compresses it if the chunk's flags say so, and writes it at the next
+    /// free place. Chunks are counted from 0.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] if it is too long, cannot be compressed here, or was placed before; [`WriteError::Write`].
+    /// [`WriteError::Unsupported`] if the content is too long or cannot be compressed by this build, or if
+    /// the chunk was placed before; [`WriteError::Write`].
     pub fn put(&mut self, chunk: usize, content: impl Into<Vec<u8>>) -> Result<(), WriteError> {
         let stored = Stored::new(self.layout.chunk(chunk)?, content.into(), self.level)?;
         self.layout.place(chunk, stored.bytes.len() as u64, stored.ulen)?;
         self.put_placed(chunk, &stored)
     }
 
-    /// Reserves the next place in the file for an uncompressed chunk of `len` bytes and returns its offset, a multiple of 64 for
-    /// shards and chunks that should be mapped, else of 16. Write its bytes to the sink, then call [`seal`](Self::seal).
+    /// Reserves the next place in the file for an uncompressed chunk of `len` bytes and returns its offset: a
+    /// multiple of 64 for shards and for chunks that should be mapped, otherwise of 16. Write the bytes to
+    /// the sink, then call [`seal`](Self::seal).
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] if the chunk is compressed, too long, or was placed before.
@@ -327,10 +333,10 @@ impl<'s> ChunkWriter<'s> {
         self.layout.place(chunk, len, len)
     }
 
-    /// Sets the hash of a chunk whose place was reserved, after its bytes are written.
+    /// Sets the hash of a chunk whose place was reserved. Call this after writing its bytes.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] if it has no place.
+    /// [`WriteError::Unsupported`] if the chunk has no place yet.
     pub fn seal(&mut self, chunk: usize, blake3: [u8; 32]) -> Result<(), WriteError> {
         if self.layout.placed.get(chunk) != Some(&true) {
             return Err(self.layout.chunk(chunk)?.unfit(Fault::ChunkUse("it has no place yet")));
@@ -356,7 +362,8 @@ impl<'s> ChunkWriter<'s> {
         self.sink.write_at(offset, bytes).map_err(failed)
     }
 
-    /// Writes the control hash, if there is one, and names, TOC and header; returns the length of the file.
+    /// Writes the control hash, if there is one, the names, the TOC and the header. Returns the length of the
+    /// file.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] if a chunk has no content yet; [`WriteError::Write`].
@@ -372,7 +379,7 @@ impl<'s> ChunkWriter<'s> {
         }
         let control = self.layout.encode(true);
         self.write(0, &control)?;
-        // An empty chunk at the end may lie after the last byte that was written.
+        // An empty chunk at the end may begin after the last byte that was written.
         let end = self.layout.end();
         if end > self.written.max(control.len() as u64) {
             self.write(end.saturating_sub(1), &[0])?;
@@ -381,5 +388,5 @@ impl<'s> ChunkWriter<'s> {
     }
 }
 
-/// The default level of zstd.
+/// The default zstd level.
 pub(crate) const DEFAULT_LEVEL: i32 = 3;

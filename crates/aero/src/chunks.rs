@@ -1,4 +1,4 @@
-//! The chunks of a file: the table of contents with their names, and their verified content.
+//! The chunks of a file: the table of contents with the chunks' names, and their verified content.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::hash_map::RandomState;
@@ -26,7 +26,7 @@ pub struct Chunk<'a> {
     pub flags: ChunkFlags,
     /// Where its payload begins in the file.
     pub offset: u64,
-    /// The number of bytes that its payload takes there, compressed or not.
+    /// The number of bytes that its payload takes in the file, compressed or not.
     pub length: u64,
     /// The number of bytes of its content, uncompressed.
     pub ulen: u64,
@@ -35,14 +35,15 @@ pub struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// Whether it has the name of the control hash (IHSH) but another type. `verify` reports this as damage, because nothing else
-    /// would notice a control hash whose type has changed. Writers refuse such a chunk (docs/formats/aero.md#control-hash).
+    /// Returns whether the chunk has the name of the control hash (IHSH) but another type. `verify` reports
+    /// this as damage, because nothing else would notice that the type of a control hash has changed. Writers
+    /// refuse such a chunk (docs/formats/aero.md#control-hash).
     #[must_use]
     pub fn is_misnamed(&self) -> bool {
         self.fourcc.is_misnamed(self.name)
     }
 
-    /// The chunk as a part of the file, for errors.
+    /// Returns the chunk as a `Part` for errors.
     pub(crate) fn part(&self) -> Part {
         Part::named(what(self.fourcc), self.name)
     }
@@ -51,12 +52,13 @@ impl Chunk<'_> {
         Error::Malformed { part: self.part(), at: self.offset, fault: fault.into() }
     }
 
-    /// Checks whether its content can be read, before any of it is read. Returns its length.
+    /// Checks whether the content can be read, before any of it is read. Returns its length.
     pub(crate) fn check_readable(&self, limits: &Limits) -> Result<usize> {
         self.check_budget(limits, &mut Expansion::default())
     }
 
-    /// Does what [`check_readable`](Self::check_readable) does, after other chunks have used some of the `expansion`.
+    /// Does what [`check_readable`](Self::check_readable) does, counting what other chunks have used of
+    /// `expansion`.
     pub(crate) fn check_budget(&self, limits: &Limits, expansion: &mut Expansion) -> Result<usize> {
         if self.fourcc != FourCC::WTSH {
             let max = limits.metadata_len.min(MAX_METADATA_ULEN);
@@ -69,7 +71,7 @@ impl Chunk<'_> {
         Ok(Limits::check("the size of a chunk", self.ulen, u64::MAX)?)
     }
 
-    /// Checks its flags and lengths (docs/formats/aero.md#chunk-lengths).
+    /// Checks the flags and lengths (docs/formats/aero.md#chunk-lengths).
     pub(crate) fn check_lengths(&self) -> Result<()> {
         let compressed = self.flags.is_compressed();
         if compressed && self.fourcc.is_never_compressed() {
@@ -81,7 +83,8 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    /// Makes the content from the stored bytes: decompresses it if it is compressed, and checks the hash in the TOC.
+    /// Turns the stored bytes into the content: decompresses them if necessary, and checks the hash in the
+    /// TOC.
     pub(crate) fn content<'b>(&self, stored: Bytes<'b>, limits: &Limits) -> Result<Content<'b>> {
         let ulen = self.check_readable(limits)?;
         let content = if self.flags.is_compressed() {
@@ -95,9 +98,9 @@ impl Chunk<'_> {
         Ok(content)
     }
 
-    /// Whether the TOC has a hash of the content. A published writer leaves the hash of the first chunk, which is metadata, zero.
-    /// For weights, zeros are a wrong hash: no writer writes them, and otherwise they could hide damage
-    /// (docs/formats/aero.md#hash-not-recorded).
+    /// Returns whether the TOC has a hash of the content. A published writer leaves the hash of the first
+    /// chunk, which is metadata, zero. For weights, zeros are a wrong hash: no writer writes them there, and
+    /// they could hide damage (docs/formats/aero.md#hash-not-recorded).
     pub(crate) fn has_hash(&self) -> bool {
         self.fourcc == FourCC::WTSH || self.blake3 != [0; 32]
     }
@@ -114,8 +117,9 @@ impl Chunk<'_> {
     }
 }
 
-/// How much compressed chunks have claimed to expand so far. Each may add in proportion to its own bytes. The constant counts
-/// only once; otherwise many small chunks of a megabyte each could ask for any amount of work (docs/formats/aero.md#zstandard).
+/// How much compressed chunks have claimed to expand so far. Each chunk may claim in proportion to its stored
+/// bytes. The constant `FREE` is granted only once; otherwise many small chunks, each claiming a megabyte,
+/// could ask for any amount of work (docs/formats/aero.md#zstandard).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expansion {
     stored: u64,
@@ -123,10 +127,10 @@ pub(crate) struct Expansion {
 }
 
 impl Expansion {
-    /// Bytes that may be claimed beyond the stored ones times [`Limits::expansion`].
+    /// The number of bytes that may be claimed beyond the stored bytes times [`Limits::expansion`].
     const FREE: u64 = 1 << 20;
 
-    /// The share of one of `count` files in a set, which share the constant.
+    /// Returns the share of one of `count` files in a set. The files share the constant.
     pub(crate) const fn of_one_in(count: u64) -> Self {
         let own = match Self::FREE.checked_div(count) {
             Some(own) => own,
@@ -160,9 +164,9 @@ const fn what(fourcc: FourCC) -> &'static str {
 /// The verified content of a chunk.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
-    /// As it is in the file.
+    /// The bytes as they are in the file.
     Stored(Bytes<'a>),
-    /// Decompressed.
+    /// The decompressed bytes.
     Decompressed(Vec<u8>),
 }
 
@@ -203,7 +207,8 @@ impl ChunkTable {
         Ok(entries)
     }
 
-    /// Checks every entry against the string table and the file's length. `toc` and `strings_at` are the offsets of both.
+    /// Checks every entry against the string table and the file's length. `toc` and `strings_at` are the
+    /// offsets of the TOC and the string table.
     pub(crate) fn new(
         entries: Vec<TocEntry>,
         strings: &[u8],
@@ -215,7 +220,7 @@ impl ChunkTable {
         let mut table = Self { entries, strings: strings.into(), ..Self::default() };
         table.check_names(toc, strings_at, limits)?;
         table.check_extents(toc, file_len)?;
-        table.find_twins(toc)?;
+        table.build_lookup(toc)?;
         Ok(table)
     }
 
@@ -228,7 +233,8 @@ impl ChunkTable {
             let part = || Part::entry("TOC entry", entry as u64).with_field("name");
             let (offset, len) = (u64::from(record.name_off), u64::from(record.name_len));
             Limits::check("the length of a chunk name", len, limits.name_len)?;
-            // Names may share bytes; even so, all together must not be longer than the bytes that exist.
+            // Names may share bytes. Even so, all names together must not be longer than the bytes that
+            // exist.
             total = total.saturating_add(len);
             Limits::check("the length of all chunk names", total, max)?;
             let at = entry_at(toc, entry).saturating_add(32);
@@ -254,8 +260,9 @@ impl ChunkTable {
         Ok(())
     }
 
-    /// Builds the lookup tables, and refuses duplicates that make a tensor ambiguous (docs/formats/aero.md#duplicate-chunks).
-    fn find_twins(&mut self, toc: u64) -> Result<()> {
+    /// Builds the lookup tables, and refuses duplicates that would make a tensor ambiguous
+    /// (docs/formats/aero.md#duplicate-chunks).
+    fn build_lookup(&mut self, toc: u64) -> Result<()> {
         let mut lookup = Vec::with_capacity(self.entries.len());
         let mut shards = Vec::new();
         for (number, record) in (0u32..).zip(&self.entries) {
@@ -273,30 +280,30 @@ impl ChunkTable {
         lookup.sort_unstable();
         shards.sort_unstable();
         (self.lookup, self.shards) = (lookup, shards);
-        for twin in self.twins() {
-            let Some(record) = self.entries.get(twin) else { continue };
+        for duplicate in self.duplicates() {
+            let Some(record) = self.entries.get(duplicate) else { continue };
             if record.fourcc == FourCC::WTSH {
-                let part = Part::entry("TOC entry", twin as u64).with_name(self.name(record));
-                return Err(malformed(part, entry_at(toc, twin), Fault::DuplicateChunk(record.fourcc)));
+                let part = Part::entry("TOC entry", duplicate as u64).with_name(self.name(record));
+                return Err(malformed(part, entry_at(toc, duplicate), Fault::DuplicateChunk(record.fourcc)));
             }
         }
         Ok(())
     }
 
-    /// The chunks that have the type and name of an earlier one, in order.
-    pub(crate) fn twins(&self) -> Vec<usize> {
-        // Equal chunks have equal hashes, and are sorted by their numbers.
+    /// Returns the chunks that have the type and name of an earlier chunk, in order.
+    pub(crate) fn duplicates(&self) -> Vec<usize> {
+        // Equal chunks have equal hashes, and are sorted by their positions.
         let same = |a: u32, b: u32| {
             let pair = self.entries.get(a as usize).zip(self.entries.get(b as usize));
             pair.is_some_and(|(a, b)| a.fourcc == b.fourcc && self.name_bytes(a) == self.name_bytes(b))
         };
         let neighbours = self.lookup.iter().zip(self.lookup.iter().skip(1));
-        let twin = |(&(hash, a), &(next, b)): (&(_, u32), &(_, u32))| {
+        let duplicate = |(&(hash, a), &(next, b)): (&(_, u32), &(_, u32))| {
             (hash == next && same(a, b)).then_some(b as usize)
         };
-        let mut twins: Vec<usize> = neighbours.filter_map(twin).collect();
-        twins.sort_unstable(); // the hashes have a seed, other in each reader
-        twins
+        let mut duplicates: Vec<usize> = neighbours.filter_map(duplicate).collect();
+        duplicates.sort_unstable(); // the hashes have a seed, other in each reader
+        duplicates
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -328,7 +335,7 @@ impl ChunkTable {
         };
         (0..self.len()).map(move |position| {
             #[cfg(test)]
-            looked_at();
+            count_scan();
             self.chunk(position).unwrap_or(nothing)
         })
     }
@@ -344,11 +351,11 @@ impl ChunkTable {
         same.map(|&(_, number)| number as usize).find(|&number| is_it(number))
     }
 
-    /// The first chunk of a type.
+    /// Returns the first chunk of a type.
     pub(crate) fn first(&self, fourcc: FourCC) -> Option<usize> {
         self.entries.iter().position(|record| {
             #[cfg(test)]
-            looked_at();
+            count_scan();
             record.fourcc == fourcc
         })
     }
@@ -357,14 +364,14 @@ impl ChunkTable {
         self.tidx.map(|number| number as usize)
     }
 
-    /// The chunk of a shard.
+    /// Returns the chunk of a shard.
     #[inline]
     pub(crate) fn shard(&self, shard: u64) -> Option<usize> {
         let found = self.shards.binary_search_by_key(&shard, |&(id, _)| id).ok()?;
         self.shards.get(found).map(|&(_, number)| number as usize)
     }
 
-    /// The entries whose reserved field is not zero.
+    /// Returns the entries whose reserved field is not zero.
     pub(crate) fn reserved(&self) -> impl Iterator<Item = (usize, u64)> {
         let used = |(entry, record): (usize, &TocEntry)| {
             (record.reserved0 != 0).then_some((entry, record.reserved0))
@@ -396,7 +403,7 @@ impl ChunkTable {
     }
 }
 
-/// The offset of a TOC entry in the file.
+/// Returns the offset of a TOC entry in the file.
 pub(crate) const fn entry_at(toc: u64, entry: usize) -> u64 {
     toc.saturating_add(16).saturating_add(TocEntry::LEN.saturating_mul(entry as u64))
 }
@@ -407,13 +414,13 @@ pub(crate) fn malformed(part: Part, at: u64, fault: impl Into<Fault>) -> Error {
 
 #[cfg(test)]
 std::thread_local! {
-    /// How many TOC entries this thread has scanned, without those that it looked up by number.
-    static LOOKS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    /// The number of TOC entries that this thread has scanned, not counting lookups by position.
+    static SCANNED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]
-fn looked_at() {
-    LOOKS.set(LOOKS.get() + 1);
+fn count_scan() {
+    SCANNED.set(SCANNED.get() + 1);
 }
 
 #[cfg(all(test, feature = "zstd"))]
@@ -450,14 +457,14 @@ mod tests {
         assert!(chunk(own + 1).check_budget(&limits, &mut both).is_err());
     }
 
-    /// A file with that many chunks, half of them manifests, all compressed.
+    /// Returns a file with this many chunks, half of them manifests, all compressed.
     fn many(chunks: usize) -> Vec<u8> {
         use crate::{ChunkWriter, NewChunk};
         let new = |number: usize| {
             let fourcc = if number.is_multiple_of(2) { FourCC::MMSG } else { FourCC(*b"DATA") };
             NewChunk::new(fourcc, format!("{number}")).with_flags(ChunkFlags::COMPRESSED_ZSTD)
         };
-        // The manifests list shards that the file does not have: a reason to look for them.
+        // The manifests list shards that the file does not have, which makes the reader look for them.
         let shard = Object::from_iter([("shard_id", Value::from(0u64))]);
         let shards: Value = [Value::from(shard)].into_iter().collect();
         let manifest = crate::msgpack::encode(&Object::from_iter([("shards", shards)])).unwrap();
@@ -470,11 +477,12 @@ mod tests {
         file.into_bytes()
     }
 
-    /// How many TOC entries are scanned, and how many zstd contexts are made, when the file is opened and verified.
+    /// Counts the TOC entries that are scanned and the zstd contexts that are made when the file is opened
+    /// and verified.
     fn cost(chunks: usize) -> (u64, u64) {
         let bytes = many(chunks);
         let verify = || {
-            let before = (LOOKS.get(), compress::MADE.get());
+            let before = (SCANNED.get(), compress::MADE.get());
             let reader = crate::Reader::from_source(bytes.as_slice()).unwrap();
             let report = reader.verify_with(VerifyLevel::Full, &Execution::sequential());
             assert_eq!(
@@ -482,9 +490,9 @@ mod tests {
                 chunks.div_ceil(2),
                 "each manifest lists a shard that is not there"
             );
-            (LOOKS.get() - before.0, compress::MADE.get() - before.1)
+            (SCANNED.get() - before.0, compress::MADE.get() - before.1)
         };
-        // On a new thread, which has no context yet.
+        // A new thread has no context yet.
         std::thread::scope(|scope| scope.spawn(verify).join().unwrap())
     }
 

@@ -1,11 +1,11 @@
-//! Claims of the hashes that cover the values to be read. Each tensor has the smallest one: its own, else those of pages, else
-//! the one of its shard's chunk.
+//! The hashes that cover the values to be read. Each tensor gets the hash that covers the fewest bytes: its
+//! own, else those of its pages, else the hash of its shard's chunk.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
+use modelfmt_core::claims::{Claim, FileClaims, WantedRange, merged};
 use modelfmt_core::ledger::Blake3;
 use modelfmt_core::{Fetch, Part, author::Extent};
 
@@ -14,25 +14,26 @@ use crate::error::{Error, Fault, Hex, Result};
 use crate::index::Index;
 use crate::pages::PageHashes;
 
-/// How often a byte may be hashed for tensors: once for each of two that share it. If more tensors share it, which happens in no
-/// good file, the hash of the shard is checked instead. Otherwise a small file could ask for any amount of hashing.
-const TIMES: usize = 2;
+/// How often a byte may be hashed for tensors: once for each of two tensors that share it. If more tensors
+/// share it, which happens in no good file, the hash of the shard is checked instead. Otherwise a small file
+/// could ask for any amount of hashing.
+const MAX_HASHES_PER_BYTE: usize = 2;
 
-/// About the number of bytes that a claim takes in memory. If pages are smaller than this and most of a shard is read, the hash
-/// of the shard is checked instead, which proves the same.
+/// The approximate size of a claim in memory. If pages are smaller than this and most of a shard is read, the
+/// hash of the shard is checked instead, which proves the same.
 const MIN_PAGE: u64 = 128;
 
-/// A tensor that is going to be read.
+/// A tensor that will be read.
 pub(crate) struct Asked {
-    /// Its position in the index that names it.
+    /// The tensor's position in the index that names it.
     pub(crate) position: usize,
     /// The position of its shard's chunk.
     pub(crate) shard: usize,
-    /// The range in the file of its values and the padding after them.
+    /// The range of the file with the tensor's values and the padding after them.
     pub(crate) extent: Extent,
     /// The part of that range that is wanted.
     pub(crate) read: Extent,
-    /// Its hash in the file, and in the index of a set.
+    /// The tensor's hash in the file, and the one in the index of a set.
     pub(crate) hashes: [Option<[u8; 32]>; 2],
 }
 
@@ -45,10 +46,10 @@ enum What {
 }
 
 impl Asked {
-    /// A tensor whose bytes are at `extent`, which is wanted in whole or in part.
+    /// Creates the request for a tensor whose bytes are at `extent`. All of them or a part may be wanted.
     pub(crate) fn new(
         index: &Index,
-        wanted: &Wanted,
+        wanted: &WantedRange,
         shard: usize,
         extent: Extent,
         hashes: [Option<[u8; 32]>; 2],
@@ -69,15 +70,15 @@ impl Asked {
         Ok(Self { position, shard, extent, read, hashes })
     }
 
-    /// Whether hashes of pages cover the wanted part better than the hash of the whole tensor.
-    async fn goes_by_pages<S: Fetch>(&self, index: &Index, source: &S) -> Result<bool> {
+    /// Returns whether page hashes cover the wanted part better than the hash of the whole tensor.
+    async fn prefers_page_hashes<S: Fetch>(&self, index: &Index, source: &S) -> Result<bool> {
         Ok(self.read != self.extent && index.pages_of(source, self.shard).await?.is_some())
     }
 }
 
 type Stated = Claim<[u8; 32], What>;
 
-/// Adds the hashes that cover these tensors. `names` is the index to which their positions belong.
+/// Adds the hashes that cover these tensors. Their positions belong to the index `names`.
 pub(crate) async fn claims<S: Fetch>(
     index: &Arc<Index>,
     source: &S,
@@ -90,7 +91,7 @@ pub(crate) async fn claims<S: Fetch>(
     let (mut tensors, mut bare) = (Vec::new(), Vec::new());
     for tensor in asked {
         let &Asked { position, shard, extent, read, hashes } = tensor;
-        let is_bare = hashes == [None; 2] || tensor.goes_by_pages(index, source).await?;
+        let is_bare = hashes == [None; 2] || tensor.prefers_page_hashes(index, source).await?;
         let name = || Part::named("tensor", names.tensors().info(position).map_or("", |info| info.name));
         if is_bare {
             if !read.is_empty() {
@@ -104,7 +105,7 @@ pub(crate) async fn claims<S: Fetch>(
             }
         }
     }
-    for Claim { extent, what, .. } in out.add::<Blake3, What>(tensors, TIMES, failed.clone()) {
+    for Claim { extent, what, .. } in out.add::<Blake3, What>(tensors, MAX_HASHES_PER_BYTE, failed.clone()) {
         if let What::Tensor { shard, .. } = what {
             bare.push((shard, extent));
         }
@@ -131,7 +132,8 @@ pub(crate) async fn claims<S: Fetch>(
     }
 }
 
-/// The hashes of the pages that hold these ranges of a shard, or else the hash of the whole shard.
+/// Returns the hashes of the pages that hold these ranges of a shard, or the hash of the whole shard if it
+/// has no page hashes.
 async fn of_shard_claims<S: Fetch>(
     index: &Index,
     source: &S,
@@ -168,7 +170,8 @@ async fn of_shard_claims<S: Fetch>(
     Ok(found)
 }
 
-/// The pages that hold bytes of these ascending ranges, and the number of bytes in each. There are at most as many as digests.
+/// Returns the pages that hold bytes of these ascending ranges, and the number of wanted bytes in each. There
+/// are at most as many as there are digests.
 fn touched(pages: &PageHashes, shard_at: u64, read: &[Range<u64>]) -> Vec<(u64, u64)> {
     let size = pages.page_size();
     let mut touched: Vec<(u64, u64)> = Vec::new();
@@ -186,13 +189,13 @@ fn touched(pages: &PageHashes, shard_at: u64, read: &[Range<u64>]) -> Vec<(u64, 
     touched
 }
 
-/// A range of a shard as a range of the file.
+/// Converts a range of a shard to a range of the file.
 fn in_file(index: &Index, chunk: &Chunk<'_>, offset: u64, len: u64) -> Result<Extent> {
     let extent = Extent::new(chunk.offset.saturating_add(offset), len, index.file_len());
     extent.map_err(|fault| chunk.malformed(fault))
 }
 
-/// The error for bytes that do not match their hash.
+/// Returns the error for bytes that do not match their hash.
 fn error_of(index: &Index, names: &Index, claim: &Stated, found: [u8; 32]) -> Error {
     let shard_name = |shard| index.chunk(shard).map_or("", |chunk| chunk.name);
     let (part, stated) = match claim.what {
@@ -206,8 +209,8 @@ fn error_of(index: &Index, names: &Index, claim: &Stated, found: [u8; 32]) -> Er
     malformed(part, claim.extent.offset(), fault)
 }
 
-/// A tensor, with its hash in the file itself.
-pub(crate) fn asked(index: &Index, wanted: &Wanted) -> Result<Asked> {
+/// Returns the request for a tensor, with its hash in the file itself.
+pub(crate) fn asked(index: &Index, wanted: &WantedRange) -> Result<Asked> {
     let place = index.place(wanted.position)?;
     let at = place.offset();
     let hash = place.hash.map_err(|fault| {
@@ -221,7 +224,7 @@ pub(crate) fn asked(index: &Index, wanted: &Wanted) -> Result<Asked> {
 pub(crate) async fn of_tensors<S: Fetch>(
     index: &Arc<Index>,
     source: &S,
-    wanted: &[Wanted],
+    wanted: &[WantedRange],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
     let asked: Vec<Asked> = wanted.iter().map(|wanted| asked(index, wanted)).collect::<Result<_>>()?;

@@ -1,4 +1,4 @@
-//! zstd: a single frame of known length, by the C library natively, and by a decoder in Rust on wasm32.
+//! zstd: a single frame of known length. Natively this uses the C library, on wasm32 a decoder in Rust.
 
 #[cfg(not(all(feature = "zstd", not(target_arch = "wasm32"))))]
 use crate::error::Fault;
@@ -10,17 +10,17 @@ pub(crate) use native::{compress, decompress};
 #[cfg(all(feature = "zstd", target_arch = "wasm32"))]
 pub(crate) use portable::decompress;
 
-/// RFC 8878, 3.1.1: the first bytes of a frame. Skippable frames have others.
+/// RFC 8878, 3.1.1: the first bytes of a frame. Skippable frames begin differently.
 #[cfg(feature = "zstd")]
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 
-/// Decompresses a single frame, with nothing after it, that yields exactly `ulen` bytes.
+/// Decompresses a single frame that yields exactly `ulen` bytes and is followed by nothing.
 #[cfg(not(feature = "zstd"))]
 pub(crate) fn decompress(_: &[u8], _: usize) -> Result<Vec<u8>, Fault> {
     Err(Fault::NoZstd("is compressed, and this build cannot decompress (the feature `zstd` is off)"))
 }
 
-/// Compresses into one frame.
+/// Compresses the content into one frame.
 #[cfg(not(all(feature = "zstd", not(target_arch = "wasm32"))))]
 pub(crate) fn compress(_: &[u8], _: i32) -> Result<Vec<u8>, Fault> {
     Err(Fault::NoZstd(
@@ -36,13 +36,14 @@ mod native {
 
     use crate::error::Fault;
 
-    /// `ZSTD_error_dstSize_tooSmall`, a number that zstd promises to keep.
+    /// `ZSTD_error_dstSize_tooSmall`, a number that zstd promises not to change.
     const TOO_SMALL: usize = 0usize.wrapping_sub(70);
 
-    /// Decompresses a single frame, with nothing after it, that yields exactly `ulen` bytes.
+    /// Decompresses a single frame that yields exactly `ulen` bytes and is followed by nothing.
     ///
-    /// The output grows in steps: each is at most twice what has been decompressed so far, so a claimed length costs nothing.
-    /// Decoding into a single buffer needs no window besides it, whatever the frame asks for (docs/formats/aero.md#zstandard).
+    /// The output buffer at most doubles in each step, so a claimed length alone costs no memory. Because
+    /// zstd decodes into a single buffer, it needs no separate window, whatever window size the frame
+    /// declares (docs/formats/aero.md#zstandard).
     pub(crate) fn decompress(frame: &[u8], ulen: usize) -> Result<Vec<u8>, Fault> {
         let damaged = |code| Fault::Zstd(zstd_safe::get_error_name(code).to_owned());
         if !frame.starts_with(&super::MAGIC) {
@@ -64,14 +65,14 @@ mod native {
     }
 
     std::thread_local! {
-        /// Each thread makes one context, because making one takes some hundred KiB and clears them, far more than most chunks
-        /// have.
+        /// One context per thread. Creating a context allocates and clears some hundred KiB, far more than
+        /// most chunks have.
         static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
     }
 
     #[cfg(test)]
     std::thread_local! {
-        /// How many contexts this thread has made.
+        /// The number of contexts that this thread has created.
         pub(crate) static MADE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
     }
 
@@ -81,7 +82,7 @@ mod native {
         loop {
             let mut out = Vec::new();
             out.try_reserve_exact(room).map_err(|_| Fault::Zstd("out of memory".to_owned()))?;
-            // A vector may have more room than was asked for.
+            // A vector may have more capacity than was requested.
             match context.decompress(&mut out, frame) {
                 Ok(_) if out.len() == ulen => return Ok(out),
                 Ok(_) if out.len() > ulen => return Err(Fault::ZstdLength("more", ulen as u64)),
@@ -93,13 +94,13 @@ mod native {
         }
     }
 
-    /// Compresses into one frame.
+    /// Compresses the content into one frame.
     pub(crate) fn compress(content: &[u8], level: i32) -> Result<Vec<u8>, Fault> {
         zstd::bulk::compress(content, level).map_err(|error| Fault::Zstd(error.to_string()))
     }
 }
 
-/// Compiled natively too when testing, so that both decoders can be compared.
+/// Also compiled natively for tests, which compare both decoders.
 #[cfg(all(feature = "zstd", any(test, target_arch = "wasm32")))]
 #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code))]
 pub(crate) mod portable {
@@ -109,11 +110,11 @@ pub(crate) mod portable {
 
     use crate::error::Fault;
 
-    /// RFC 8878, 3.1.1.1.2 recommends that decoders take windows of 8 MiB; a larger one makes sense only for content
-    /// that is as large.
+    /// RFC 8878, 3.1.1.1.2 recommends that decoders support windows of up to 8 MiB. A larger window makes
+    /// sense only for content that is as large.
     const WINDOW: u64 = 8 << 20;
 
-    /// Decompresses a single frame, with nothing after it, that yields exactly `ulen` bytes.
+    /// Decompresses a single frame that yields exactly `ulen` bytes and is followed by nothing.
     pub(crate) fn decompress(frame: &[u8], ulen: usize) -> Result<Vec<u8>, Fault> {
         let damaged = |error: &dyn std::fmt::Display| Fault::Zstd(error.to_string());
         if !frame.starts_with(&super::MAGIC) {
@@ -125,7 +126,7 @@ pub(crate) mod portable {
         let decoder =
             StreamingDecoder::new_with_max_window_size(&mut rest, window).map_err(|e| damaged(&e))?;
         let mut out = Vec::new();
-        // One byte more than expected is enough to see that there are too many.
+        // One byte more than expected is enough to detect excess output.
         let limit = (ulen as u64).saturating_add(1);
         let mut limited = decoder.take(limit);
         limited.read_to_end(&mut out).map_err(|e| damaged(&e))?;
@@ -138,7 +139,8 @@ pub(crate) mod portable {
         }
     }
 
-    /// Checks what zstd checks of a frame's header and ruzstd does not: a reserved bit, and the stated length.
+    /// Checks the parts of a frame's header that zstd checks and ruzstd does not: a reserved bit, and the
+    /// stated length.
     fn check_header(frame: &[u8], ulen: u64) -> Result<(), Fault> {
         let short = || Fault::Zstd("it ends in its header".to_owned());
         let (&descriptor, rest) =
@@ -223,13 +225,14 @@ mod tests {
         }
     }
 
-    /// The result for a reader: whether the content has the hash that the file states.
+    /// Returns what a reader finds out: whether the frame decodes to this content.
     fn outcome(decompress: Decoder, frame: &[u8], content: &[u8]) -> bool {
         decompress(frame, content.len()).is_ok_and(|found| found == content)
     }
 
-    /// Natively and on wasm32 the same files are good, and the same damaged ones are refused, with one exception: ruzstd ignores
-    /// the two reserved bits of a block's sequences (RFC 8878, 3.1.1.3.2.1). It still decodes the right content.
+    /// The native decoder and the one for wasm32 accept the same files and refuse the same damaged ones, with
+    /// one exception: ruzstd ignores the two reserved bits of a block's sequences (RFC 8878, 3.1.1.3.2.1). It
+    /// still decodes the right content.
     #[test]
     fn both_decoders_agree_on_damaged_frames() {
         let text: Vec<u8> =

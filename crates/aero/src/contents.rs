@@ -33,7 +33,7 @@ pub(crate) async fn read_shard<'s, S: Fetch>(
 }
 
 impl Index {
-    /// The content of the chunk at a position: decompressed if it is compressed, and verified by its BLAKE3.
+    /// Returns the content of the chunk at a position, decompressed if necessary and verified by its BLAKE3.
     pub(crate) async fn content<'s, S: Fetch>(&self, source: &'s S, position: usize) -> Result<Content<'s>> {
         let chunk = self.chunk(position).ok_or_else(|| Error::Malformed {
             part: Part::entry("chunk", position as u64),
@@ -45,7 +45,7 @@ impl Index {
         chunk.content(read(source, chunk.offset..end).await?, &self.limits)
     }
 
-    /// The metadata in the MJSN chunk at a position.
+    /// Decodes the metadata in the MJSN chunk at a position.
     pub(crate) async fn json_at<S: Fetch>(&self, source: &S, position: usize) -> Result<Object> {
         let decode = |content: &[u8], chunk: &Chunk<'_>| {
             let depth = u32::try_from(self.limits.depth).unwrap_or(u32::MAX);
@@ -55,7 +55,7 @@ impl Index {
         self.tree(source, position, decode).await
     }
 
-    /// The manifest in the MMSG chunk at a position.
+    /// Decodes the manifest in the MMSG chunk at a position.
     pub(crate) async fn manifest_at<S: Fetch>(&self, source: &S, position: usize) -> Result<Object> {
         let decode =
             |content: &[u8], chunk: &Chunk<'_>| msgpack::decode(content, self.limits.depth, max_nodes(chunk));
@@ -77,7 +77,7 @@ impl Index {
         }
     }
 
-    /// The file's metadata (MJSN), if it has any.
+    /// Reads the file's metadata (MJSN), if it has any.
     pub(crate) async fn json<S: Fetch>(&self, source: &S) -> Result<Option<Object>> {
         match self.chunks.first(FourCC::MJSN) {
             Some(position) => self.json_at(source, position).await.map(Some),
@@ -85,7 +85,7 @@ impl Index {
         }
     }
 
-    /// The manifest (MMSG), if there is one.
+    /// Reads the manifest (MMSG), if there is one.
     pub(crate) async fn manifest<S: Fetch>(&self, source: &S) -> Result<Option<Object>> {
         match self.chunks.first(FourCC::MMSG) {
             Some(position) => self.manifest_at(source, position).await.map(Some),
@@ -93,13 +93,14 @@ impl Index {
         }
     }
 
-    /// The tree with `json` and `manifest`, each an object or null.
+    /// Returns an object with the keys `json` and `manifest`. The value of each is an object or null.
     pub(crate) async fn tree_of_both<S: Fetch>(&self, source: &S) -> Result<Object> {
         let (json, manifest) = (self.json(source).await?, self.manifest(source).await?);
         Ok(Object::from_iter([("json", Value::from(json)), ("manifest", Value::from(manifest))]))
     }
 
-    /// The page hashes of the shard whose chunk is at a position; `None` if the file has none for it.
+    /// Reads the page hashes of the shard whose chunk is at a position. Returns `None` if the file has none
+    /// for it.
     pub(crate) async fn pages_of<S: Fetch>(
         &self,
         source: &S,

@@ -1,4 +1,4 @@
-//! The control hash (IHSH): BLAKE3 over header, TOC and string table.
+//! The control hash (IHSH): BLAKE3 over the header, the TOC and the string table.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::claims::FileClaims;
@@ -19,7 +19,7 @@ pub(crate) struct ControlHash {
     pub(crate) digest: [u8; 32],
 }
 
-/// The only algorithm that writers of IHSH name.
+/// The only algorithm that writers of IHSH use.
 const ALGO: &str = "blake3-256";
 
 impl ControlHash {
@@ -33,7 +33,7 @@ impl ControlHash {
                 _ => return Ok(None),
             }))
         })?;
-        // The published writer reserves 256 bytes for the value and fills the rest with zeros
+        // The published writer reserves 256 bytes for the value and fills the unused ones with zeros
         // (docs/formats/aero.md#control-hash).
         if rest.iter().any(|&byte| byte != 0) {
             return Err(msgpack::TRAILING.into());
@@ -49,8 +49,8 @@ impl ControlHash {
         Ok(Self { ranges: ranges.ok_or(Fault::MissingKey("covered_ranges"))?, digest })
     }
 
-    /// The number of bytes in the ranges. The ranges must lie in the file, and together they may not be longer than it: otherwise
-    /// a small chunk could ask for any amount of hashing.
+    /// Returns the number of bytes in the ranges. The ranges must be inside the file, and together they may
+    /// not be longer than it: otherwise a small chunk could ask for any amount of hashing.
     pub(crate) fn check_ranges(&self, file_len: u64) -> Result<u64, Fault> {
         let mut total = 0u64;
         for &(start, end) in &self.ranges {
@@ -66,8 +66,8 @@ impl ControlHash {
         Ok(total)
     }
 
-    /// Checks that the ranges cover each of these regions completely. A digest that leaves out header, TOC or names would
-    /// otherwise pass for a check of them (docs/formats/aero.md#control-hash).
+    /// Checks that the ranges cover each of these regions completely. Otherwise a digest that leaves out the
+    /// header, the TOC or the names would pass as a check of them (docs/formats/aero.md#control-hash).
     pub(crate) fn check_regions(
         &self,
         regions: impl IntoIterator<Item = (&'static str, u64, u64)>,
@@ -116,7 +116,7 @@ fn pair_list(walker: &mut Walker<'_>) -> Result<Vec<(u64, u64)>, Fault> {
     Ok(ranges)
 }
 
-/// Header, TOC and string table.
+/// Returns the regions of the header, the TOC and the string table.
 pub(crate) fn regions(index: &Index) -> [(&'static str, u64, u64); 3] {
     let header = &index.header;
     let toc = (header.toc_offset, header.toc_offset.saturating_add(header.toc_length));
@@ -124,7 +124,7 @@ pub(crate) fn regions(index: &Index) -> [(&'static str, u64, u64); 3] {
     [("header", 0, Header::LEN), ("TOC", toc.0, toc.1), ("string table", strings.0, strings.1)]
 }
 
-/// The content of the IHSH chunk at a position, and how many bytes it covers.
+/// Returns the content of the IHSH chunk at a position, and how many bytes it covers.
 pub(crate) async fn stated(
     index: &Index,
     source: &impl Fetch,
@@ -140,8 +140,8 @@ pub(crate) async fn stated(
     checked.map_err(|fault| chunk.malformed(fault))
 }
 
-/// How many bytes may still be covered after these. All control hashes together may cover as many as the file has; otherwise many
-/// small chunks could ask for any amount of hashing.
+/// Returns how many bytes may still be covered after these. All control hashes together may cover as many
+/// bytes as the file has; otherwise many small chunks could ask for any amount of hashing.
 pub(crate) fn within(left: u64, covered: u64) -> Result<u64, Fault> {
     left.checked_sub(covered).ok_or_else(|| {
         Fault::Control(format!(
@@ -167,8 +167,8 @@ pub(crate) async fn check(
     Err(Error::Malformed { part: Part::new("header, TOC and names"), at: 0, fault })
 }
 
-/// Checks every control hash of a file whose values will be copied: after the copy, nothing else may show damage in header, TOC
-/// and names.
+/// Checks every control hash of a file whose values will be copied. After the copy, nothing else can show
+/// damage in the header, the TOC or the names.
 pub(crate) async fn check_all(index: &Index, source: &impl Fetch, out: &mut FileClaims<'_>) -> Result<()> {
     let mut left = index.file_len();
     for (position, chunk) in index.chunks().enumerate().filter(|(_, chunk)| chunk.fourcc == FourCC::IHSH) {
@@ -181,7 +181,7 @@ pub(crate) async fn check_all(index: &Index, source: &impl Fetch, out: &mut File
     Ok(())
 }
 
-/// BLAKE3 over ranges of a file, with the hash of every TOC entry taken as zero.
+/// Computes BLAKE3 over ranges of a file, with the hash of every TOC entry taken as zero.
 pub(crate) async fn digest(
     source: &impl Fetch,
     toc: u64,
@@ -201,7 +201,7 @@ pub(crate) async fn digest(
             let bytes = source.fetch(at..at.saturating_add(len)).await;
             let mut bytes = bytes.and_then(modelfmt_core::Bytes::into_owned).map_err(io)?;
             zero_hashes(&mut bytes, at, toc, entries);
-            ledger.look(place, &bytes);
+            ledger.observe(place, &bytes);
             place = place.saturating_add(len);
             at = at.saturating_add(len);
             // The bytes are counted as progress when the chunks are hashed.

@@ -1,4 +1,4 @@
-//! Changes a file's metadata and the names of its tensors. The values stay as they are.
+//! Changes the metadata of a file and the names of its tensors. The values stay as they are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,16 +18,17 @@ use crate::options::unfit_metadata;
 use crate::wire::{ChunkFlags, FourCC, METADATA_ALIGNMENT, TocEntry, WEIGHT_ALIGNMENT};
 
 impl Index {
-    /// Renames tensors, which are given by position, and makes `metadata` the file's MJSN, if given: returns the new content of
-    /// the file. The values and all other chunks stay as they are, except for the control hash and the model's name and
-    /// architecture in the manifest. All hashes are updated.
+    /// Renames the tensors at the given positions, replaces the file's MJSN with `metadata` if given, and
+    /// returns the new content of the file. The values and all other chunks stay as they are, except for the
+    /// control hash and for the model's name and architecture in the manifest. All hashes are updated.
     ///
-    /// A chunk keeps its offset if the chunks before it leave that free. If all shards do, the file can be changed in place.
+    /// A chunk keeps its offset unless the chunks before it have grown into it. If all shards keep theirs,
+    /// the file can be changed in place.
     ///
     /// # Errors
-    /// [`EditError::Read`] if the file cannot be read, or a chunk that is changed is damaged; [`EditError::Write`] for a
-    /// duplicate name, for metadata that do not fit, for a file whose table of contents is after chunks, or for metadata where
-    /// there is no MJSN.
+    /// [`EditError::Read`] if the file cannot be read, or a chunk that would be changed is damaged.
+    /// [`EditError::Write`] if a name is a duplicate, if the metadata do not fit, if the file's table of
+    /// contents comes after chunks, or if `metadata` are given and the file has no MJSN.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -76,7 +77,7 @@ impl Index {
         self.assemble(source, &mut control, &changed)
     }
 
-    /// A control hash over another file, in the form of the old one, `content`.
+    /// Recomputes a control hash over another file. The result has the form of the old one, `content`.
     fn control_hash(&self, content: &[u8], file: &impl Source) -> Result<Stored, EditError> {
         let malformed =
             |fault| EditError::Read(Error::Malformed { part: Part::new("IHSH chunk"), at: 0, fault });
@@ -95,7 +96,7 @@ impl Index {
         Ok(Stored { ulen: bytes.len() as u64, bytes, hash })
     }
 
-    /// The offset at which the chunks begin, after header, table of contents and names.
+    /// Returns the offset at which the chunks begin, after the header, the table of contents and the names.
     fn control_end(&self) -> Result<u64, EditError> {
         let start = self.payloads_start();
         let chunks = self.chunks().filter(|chunk| chunk.length > 0);
@@ -105,7 +106,7 @@ impl Index {
             .ok_or_else(|| unchangeable("its table of contents is not before its chunks"))
     }
 
-    /// The chunk at a position in its stored form, with new content.
+    /// Encodes new content for the chunk at a position.
     fn stored(&self, position: usize, content: Vec<u8>) -> Result<Stored, WriteError> {
         let chunk = self.chunk(position);
         let chunk = chunk.map_or_else(
@@ -115,8 +116,8 @@ impl Index {
         Stored::new(&chunk, content, DEFAULT_LEVEL)
     }
 
-    /// The manifest with the name and architecture of the new metadata, where it has those of the old; `None` if it stays as it
-    /// is.
+    /// Returns the manifest with the name and architecture of the new metadata, if it had those of the old
+    /// metadata, or `None` if it stays as it is.
     fn manifest_for(
         &self,
         source: &impl Source,
@@ -150,7 +151,8 @@ impl Index {
         Ok(Some((position, bytes)))
     }
 
-    /// Assembles the file from these chunks; their offsets, lengths and hashes go into `control`, the bytes before all chunks.
+    /// Assembles the file from these chunks. Writes their offsets, lengths and hashes into `control`, the
+    /// bytes before all chunks.
     fn assemble(
         &self,
         source: &impl Source,
@@ -167,7 +169,8 @@ impl Index {
         for place in places {
             file.push(vec![0; usize::try_from(place.zeros).unwrap_or(0)]);
             file.keep(place.gap);
-            // Chunks other than weights can move to make room for one that has grown, even in place.
+            // Chunks other than weights can move to make room for a chunk that has grown, even when editing
+            // in place.
             let is_light = self.chunk(place.position).is_some_and(|chunk| chunk.fourcc != FourCC::WTSH);
             let moves = place.offset != place.old.start && is_light && place.length <= room;
             room = if moves { room - place.length } else { room };
@@ -182,7 +185,8 @@ impl Index {
         Ok(file)
     }
 
-    /// The places of the chunks, in the order of the file. Each keeps its offset if the chunks before it leave that free.
+    /// Returns the places of the chunks, in file order. A chunk keeps its offset unless the chunks before it
+    /// have grown into it.
     fn places(&self, start: u64, changed: &BTreeMap<usize, Stored>) -> Vec<Place> {
         let chunks = self.chunks().enumerate();
         let mut order: Vec<_> =
@@ -192,7 +196,7 @@ impl Index {
         for (old, old_len, position) in order {
             let length = changed.get(&position).map_or(old_len, |stored| stored.bytes.len() as u64);
             let (offset, gap) = if at <= old {
-                // The bytes between chunks stay; space that becomes free is zeroed.
+                // The bytes between chunks stay. Space that becomes free is zeroed.
                 (old, old_end.clamp(at, old)..old)
             } else {
                 (align_up(at, self.alignment(position)).unwrap_or(at), 0..0)
@@ -206,7 +210,7 @@ impl Index {
         places
     }
 
-    /// The alignment of a chunk that has to move.
+    /// Returns the alignment of a chunk that has to move.
     fn alignment(&self, position: usize) -> u64 {
         let mapped = ChunkFlags::CHUNK_IS_MMAP_CRITICAL;
         let is_mapped = |chunk: Chunk<'_>| chunk.fourcc == FourCC::WTSH || chunk.flags.contains(mapped);
@@ -214,7 +218,7 @@ impl Index {
     }
 }
 
-/// The most bytes of chunks that are moved within a file; they are in memory meanwhile.
+/// The most bytes of chunks that are moved within a file. They are held in memory.
 const MAX_MOVED: u64 = 64 << 20;
 
 /// The new place of a chunk.
@@ -224,13 +228,13 @@ struct Place {
     length: u64,
     /// The number of zeros before it.
     zeros: u64,
-    /// The range of the old file before it, after these zeros.
+    /// The range of the old file that is kept between these zeros and the chunk.
     gap: Range<u64>,
-    /// Its old place.
+    /// The chunk's old range.
     old: Range<u64>,
 }
 
-/// Writes the place and length of a chunk into its entry in the table of contents and, if it has changed, its hash.
+/// Writes the offset, length and, if it has changed, hash of a chunk into its TOC entry.
 fn put_entry(control: &mut [u8], toc: u64, place: &Place, stored: Option<&Stored>) {
     // AERO 0.1, "TOC Entry": fourcc, flags, offset, length, ulen, …, hash.
     let mut put = |within: u64, bytes: &[u8]| {
@@ -247,7 +251,7 @@ fn put_entry(control: &mut [u8], toc: u64, place: &Place, stored: Option<&Stored
     }
 }
 
-/// The content of a TIDX with new names for some tensors, and otherwise unchanged.
+/// Returns the content of a TIDX with new names for some tensors, otherwise unchanged.
 fn renamed(content: &[u8], names: &BTreeMap<usize, String>) -> Result<Vec<u8>, Fault> {
     let (mut walker, mut out, mut copied) = (Walker::new(content), Vec::with_capacity(content.len()), 0);
     for _ in 0..walker.map()? {

@@ -1,19 +1,19 @@
-//! Errors about AERO files and sets, and about models that are written into them.
+//! Errors about AERO files and sets, and about models to be written as such.
 
 use modelfmt_core::DType;
 
 use crate::fourcc::FourCC;
 
-/// Why a file cannot be read.
+/// The error for a file that cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
-/// Why a file cannot be written.
+/// The error for a file that cannot be written.
 pub type WriteError = modelfmt_write::WriteError<Fault>;
 
-/// Why a file cannot be edited.
+/// The error for a file that cannot be edited.
 pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
-/// A result of this crate.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of AERO 0.1 and AEROSET that a file, or a model to be written, can break.
@@ -29,7 +29,7 @@ pub enum Fault {
     /// The file does not begin with `AERO`.
     #[error("is {0:02x?} and not \"AERO\": this is not an AERO file")]
     Magic([u8; 4]),
-    /// Another version of the container.
+    /// The file has another version of the container.
     #[error("is {major}.{minor}; only version 0.1 is known")]
     Version {
         /// The major version.
@@ -59,7 +59,7 @@ pub enum Fault {
     /// A chunk's name contains a NUL.
     #[error("has a NUL inside, which separates names")]
     Nul,
-    /// Two chunks of one type and name, where only one is allowed.
+    /// Two chunks have the same type and name, where only one is allowed.
     #[error("there is another {0} chunk of that name, so it is not clear which is meant")]
     DuplicateChunk(FourCC),
     /// A chunk has the name of the control hash (IHSH) but another type: its type was changed.
@@ -68,7 +68,7 @@ pub enum Fault {
     /// There is a second tensor index.
     #[error("there is another tensor index (TIDX), so it is not clear which is meant")]
     SecondIndex,
-    /// A chunk is compressed whose type must not be.
+    /// A chunk is compressed whose type never is.
     #[error("is compressed, and {0} chunks never are")]
     Compressed(FourCC),
     /// The two lengths of an uncompressed chunk differ.
@@ -208,7 +208,7 @@ impl Hex {
         Self(Box::new(hash))
     }
 
-    /// The hash.
+    /// Returns the hash.
     #[must_use]
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.0

@@ -21,13 +21,13 @@ impl FourCC {
     /// A weight shard.
     pub const WTSH: Self = Self(*b"WTSH");
 
-    /// AERO 0.1, "Chunk Types": these are never compressed.
+    /// Returns whether chunks of this type are never compressed (AERO 0.1, "Chunk Types").
     #[must_use]
     pub const fn is_never_compressed(self) -> bool {
         matches!(self, Self::IHSH | Self::PHSH | Self::WTSH)
     }
 
-    /// Whether a chunk of this type and name has the name of the control hash, but is none.
+    /// Returns whether a chunk of this type and name has the name of the control hash without being one.
     pub(crate) fn is_misnamed(self, name: &str) -> bool {
         matches!(name, "ihsh" | "control.integrity") && self != Self::IHSH
     }

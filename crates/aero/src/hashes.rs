@@ -1,14 +1,16 @@
-//! All hashes over a shard, from one pass over its bytes: hashes of tensors, pages and the whole shard cover the same bytes.
+//! Computes all hashes over a shard in one pass over its bytes, because the hashes of tensors, of pages and
+//! of the whole shard cover the same bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
 use modelfmt_core::ledger::{Blake3, Ledger, Spans};
 
-/// The state of a pass over a shard: hashes of the whole, of each tensor, and of each page.
+/// The state of a pass over a shard: the hashes of the whole shard, of each tensor, and of each page.
 pub(crate) type Pass = Ledger<Blake3, 3>;
 
-/// A pass over a shard of `len` bytes. The tensors must ascend, must not overlap, and must not be empty.
+/// Starts a pass over a shard of `len` bytes. The ranges of the tensors must ascend, and must not overlap or
+/// be empty.
 pub(crate) fn pass(len: u64, tensors: Vec<Range<u64>>, page_size: Option<u64>) -> Pass {
     let pages = page_size.map_or(Spans::Listed(Vec::new()), |size| Spans::Even { len, size });
     Ledger::new([Spans::Whole(len), Spans::Listed(tensors), pages])

@@ -1,7 +1,7 @@
-//! Hashes as text.
+//! Hashes as hex digits.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-/// A hash, identity or digest as lower-case hex digits.
+/// Formats a hash, identity or digest as lower-case hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! The index of an AERO file, checked and owned: its chunks and tensors, and where they are.
+//! The index of an AERO file, checked and owned: its chunks, its tensors, and where their values are.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -26,67 +26,69 @@ pub struct Index {
 }
 
 impl Index {
-    /// The file's identity.
+    /// Returns the file's identity.
     #[must_use]
     pub const fn uuid(&self) -> [u8; 16] {
         self.header.uuid
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// The offset from which payloads can begin: after the string table, at a multiple of 16. The bytes before it contain all
-    /// hashes of the file, so the file can be pinned by their BLAKE3. `None` if the header or the TOC are not before it.
+    /// Returns the offset from which payloads can begin: after the string table, at a multiple of 16. The
+    /// bytes before it contain all hashes of the file, so their BLAKE3 pins the whole file. Returns `None` if
+    /// the header or the TOC is not before this offset.
     #[must_use]
     pub fn payloads_start(&self) -> Option<u64> {
         self.header.payloads_start(self.file_len)
     }
 
-    /// The chunks in TOC order.
+    /// Returns the chunks in TOC order.
     pub fn chunks(&self) -> impl ExactSizeIterator<Item = Chunk<'_>> + DoubleEndedIterator + Clone {
         self.chunks.iter()
     }
 
-    /// The chunk at a position in TOC order.
+    /// Returns the chunk at a position in TOC order.
     #[must_use]
     pub fn chunk(&self, position: usize) -> Option<Chunk<'_>> {
         self.chunks.chunk(position)
     }
 
-    /// The position of the first chunk of that type and name.
+    /// Returns the position of the first chunk with this type and name.
     #[must_use]
     pub fn find_chunk(&self, fourcc: FourCC, name: &str) -> Option<usize> {
         self.chunks.find(fourcc, name)
     }
 
-    /// The position of the chunk that holds a shard.
+    /// Returns the position of the chunk that holds a shard.
     #[must_use]
     pub fn shard_chunk(&self, shard_id: u64) -> Option<usize> {
         self.chunks.shard(shard_id)
     }
 
-    /// The tensors in the order of the tensor index.
+    /// Returns the tensors in the order of the tensor index.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors.table
     }
 
-    /// The rest of the index entry of the tensor at a position: everything except name, dtype and shape.
+    /// Returns the rest of the index entry of the tensor at a position: everything except name, dtype and
+    /// shape.
     #[must_use]
     pub fn entry(&self, position: usize) -> Option<Entry> {
         self.tensors.entry(position)
     }
 
-    /// The codec parameters of the tensor at a position.
+    /// Returns the codec parameters of the tensor at a position.
     #[must_use]
     pub fn quant_params(&self, position: usize) -> Option<Value> {
         self.tensors.quant_params(position)
     }
 
-    /// The values in the tensor's index entry under keys that the specification does not define.
+    /// Returns the values in the tensor's index entry under keys that the specification does not define.
     ///
     /// # Errors
     /// If they do not decode.
@@ -94,7 +96,7 @@ impl Index {
         self.tensors.unknown(position).map_err(|text| self.index_fault(text))
     }
 
-    /// The values at the top of the tensor index under keys that the specification does not define.
+    /// Returns the values at the top of the tensor index under keys that the specification does not define.
     ///
     /// # Errors
     /// If they do not decode.
@@ -109,25 +111,26 @@ impl Index {
         }
     }
 
-    /// Where the values of the tensor at a position lie; `None` if there is no such tensor, or its shard is not in
-    /// this file (as in the index of a set) or cannot be read.
+    /// Returns where the values of the tensor at a position are. Returns `None` if there is no such tensor,
+    /// or if its shard is not in this file (as in the index of a set) or cannot be read.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
-        // A shard whose chunk_length differs from its chunk_ulen opens but cannot be read, so a range may lie within its claimed
-        // length and outside the file.
+        // A shard whose chunk_length differs from its chunk_ulen opens but cannot be read, so a range may be
+        // within its claimed length but outside the file.
         let place = self.place(position).ok()?;
         let (offset, stored_nbytes) =
             (place.chunk.offset.checked_add(place.within.offset())?, place.stored.len());
         Some(Location { file: None, offset: Some(offset), stored_nbytes, encoding: Encoding::Raw })
     }
 
-    /// The number of heap bytes that the index holds.
+    /// Returns the number of heap bytes that the index holds.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.chunks.heap_size().saturating_add(self.tensors.heap_size())
     }
 
-    /// A tensor's shard and the range of its values in it, if the file has the shard and it can be read.
+    /// Returns a tensor's shard and the range of the tensor's values in it. Fails if the file does not have
+    /// the shard or it cannot be read.
     pub(crate) fn place(&self, position: usize) -> Result<Place<'_>> {
         let found = self.tensors.table.info(position).zip(self.entry(position));
         let (info, entry) = found.ok_or_else(|| Error::NotFound { name: format!("number {position}") })?;
@@ -146,7 +149,7 @@ impl Index {
     }
 }
 
-/// The place of a tensor.
+/// The place of a tensor's values.
 pub(crate) struct Place<'a> {
     pub(crate) info: TensorInfo<'a>,
     /// The position of its shard's chunk.
@@ -155,18 +158,18 @@ pub(crate) struct Place<'a> {
     pub(crate) chunk: Chunk<'a>,
     /// The range of its values in the shard.
     pub(crate) within: Extent,
-    /// The same range with the padding after the values, which the tensor's hash covers too.
+    /// The same range, with the padding after the values. The tensor's hash covers the padding too.
     pub(crate) stored: Extent,
     pub(crate) hash: Result<Option<[u8; 32]>, Fault>,
 }
 
 impl Place<'_> {
-    /// The offset of its values in the file.
+    /// Returns the offset of the values in the file.
     pub(crate) const fn offset(&self) -> u64 {
         self.chunk.offset.saturating_add(self.within.offset())
     }
 
-    /// A range of the tensor as a range of the shard.
+    /// Converts a range of the tensor to a range of the shard.
     pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Extent> {
         self.within.part(offset, len).map_err(|_| Error::out_of_range(&self.info, offset, len))
     }

@@ -1,4 +1,6 @@
-//! Plans a file from the descriptions of its tensors: its content and its layout. Everything is checked, and nothing is written.
+//! Plans a file from the descriptions of its tensors: every offset and length. Checks everything and writes
+//! nothing.
+//! writes nothing.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,18 +24,18 @@ use crate::tidx::{NewEntry, put_head};
 use crate::tied_tensors::Ties;
 use crate::wire::{ChunkFlags, FourCC, MAX_METADATA_ULEN, WEIGHT_ALIGNMENT, can_hold, code_of, shard_name};
 
-/// A file to write. Everything but the values and their hashes is known.
+/// A file to write. Everything is known except the values and their hashes.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The tensors, with offsets within their shards.
     pub(crate) tensors: TensorTable,
     pub(crate) shards: Vec<Shard>,
-    /// The number of the first tensor in the whole model, by which its values are asked for.
+    /// The position, in the whole model, of the first tensor. Values are requested by positions in the model.
     pub(crate) first_tensor: usize,
     pub(crate) ties: Ties,
     /// The places of all chunks, except for a tensor index that has hashes.
     pub(crate) layout: Layout,
-    /// The payloads that are known, by chunk.
+    /// The payloads that are already known, by chunk.
     pub(crate) payloads: Vec<(usize, Stored)>,
     /// The chunk of the tensor index, if its payload is not known yet.
     pub(crate) hashed_tidx: Option<usize>,
@@ -49,13 +51,13 @@ pub struct Plan {
     pub(crate) holds_shards: bool,
 }
 
-/// A shard that is to be written.
+/// A shard to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Shard {
     pub(crate) id: u64,
     pub(crate) tensors: Range<usize>,
     pub(crate) len: u64,
-    /// Its chunk, and that of its page hashes.
+    /// The chunk of the shard, and the chunk of its page hashes.
     pub(crate) chunk: usize,
     pub(crate) pages: Option<usize>,
 }
@@ -74,15 +76,16 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Plan {
-    /// Lays out a file: tensors in the order given, `metadata` as its MJSN.
+    /// Lays out a file with the tensors in the given order and `metadata` as its MJSN.
     ///
-    /// `metadata` must have the strings `model_name` and `architecture`, which the manifest needs, unless [`WriteOptions::model`]
-    /// gives others. ggml's block types become packed tensors with their `ggml_type`.
+    /// `metadata` must have the strings `model_name` and `architecture`, which the manifest needs, unless
+    /// [`WriteOptions::model`] provides them. ggml's block types become packed tensors with their
+    /// `ggml_type`.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] for what AERO cannot hold: a dtype without a code, a tensor without data, a duplicate name,
-    /// more metadata than the limits allow; also for a shard or page size of 0, and if an identity or zstd is needed that this
-    /// build cannot make.
+    /// [`WriteError::Unsupported`] for what AERO cannot hold: a dtype without a code, a tensor without data,
+    /// a duplicate name, more metadata than the limits allow. Also for a shard or page size of 0, and if this
+    /// build cannot make a random identity or use zstd and one of them is needed.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Object,
@@ -201,13 +204,13 @@ impl Plan {
         msgpack::encode(&tree).map_err(|text| unfit_metadata("manifest", text))
     }
 
-    /// The number of the shard that has a tensor's bytes.
+    /// Returns the position of the shard that has a tensor's bytes.
     fn shard_of(&self, position: usize) -> usize {
-        let position = self.ties.home(position).unwrap_or(position);
+        let position = self.ties.tied_to(position).unwrap_or(position);
         self.shards.partition_point(|shard| shard.tensors.end <= position)
     }
 
-    /// Encodes the tensor index, with these hashes, if any.
+    /// Encodes the tensor index, with these hashes if given.
     pub(crate) fn index_bytes(&self, hashes: Option<&[[u8; 32]]>) -> Vec<u8> {
         let mut out = Vec::new();
         // The table holds at most 2^32 − 1 tensors.
@@ -235,7 +238,7 @@ impl Plan {
         out
     }
 
-    /// Checks that the index will not be too long, before the values are written.
+    /// Checks, before the values are written, that the index will not be too long.
     fn check_index_len(&self, chunk: usize) -> Result<(), WriteError> {
         // The key hash_b3 and 64 digits.
         const HASH_LEN: u64 = 1 + 7 + 2 + 64;
@@ -247,19 +250,20 @@ impl Plan {
         Err(WriteError::Unsupported { part, fault: Fault::TooMuch { found, max: MAX_METADATA_ULEN } })
     }
 
-    /// The tensors in the order they will be written.
+    /// Returns the tensors in the order in which they will be written.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The file's identity.
+    /// Returns the file's identity.
     #[must_use]
     pub const fn uuid(&self) -> [u8; 16] {
         self.uuid
     }
 
-    /// The length of the file in bytes; `None` if it depends on how well an index with hashes of the values compresses.
+    /// Returns the length of the file in bytes. Returns `None` if the length depends on how well an index
+    /// with hashes of the values compresses.
     #[must_use]
     pub fn file_len(&self) -> Option<u64> {
         match self.hashed_tidx {
@@ -283,9 +287,9 @@ struct ChunkList {
     mmsg: usize,
     tidx: usize,
     shards: Vec<Shard>,
-    /// The number of the first chunk of the caller's own.
+    /// The position of the first chunk that the caller has added.
     first_own: usize,
-    /// The metadata chunks for the manifest: role, type, TOC index.
+    /// The metadata chunks for the manifest: role, type, position in the TOC.
     roles: Vec<(&'static str, &'static str, u64)>,
 }
 
@@ -325,7 +329,7 @@ impl ChunkList {
     }
 }
 
-/// `model_name` and `architecture`, which the manifest needs.
+/// Returns `model_name` and `architecture`, which the manifest needs.
 pub(crate) fn model_of<'a>(
     metadata: &'a Object,
     options: &'a WriteOptions,
@@ -340,7 +344,8 @@ pub(crate) fn model_of<'a>(
     Ok((text("model_name", name)?, text("architecture", architecture)?))
 }
 
-/// Metadata as JSON, with sorted keys and no insignificant white space (docs/formats/aero.md#what-we-write).
+/// Encodes metadata as JSON, with sorted keys and no insignificant white space
+/// (docs/formats/aero.md#what-we-write).
 fn json_bytes(metadata: &Object) -> Result<Vec<u8>, WriteError> {
     if is_from_gguf(metadata) {
         let part = Part::new("metadata").with_field(SOURCE_FORMAT);
@@ -351,7 +356,7 @@ fn json_bytes(metadata: &Object) -> Result<Vec<u8>, WriteError> {
     Ok(text.into_bytes())
 }
 
-/// Makes a table of the tensors, and checks all of them.
+/// Makes a table of the tensors, and checks each of them.
 pub(crate) fn table_of<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
 ) -> Result<TensorTable, WriteError> {
@@ -381,8 +386,8 @@ pub(crate) fn table_of<'a>(
     Ok(tensors)
 }
 
-/// Divides tensors into shards, in order. A tensor that would exceed the size of the current shard starts a new one
-/// (docs/formats/aero.md#what-we-write).
+/// Divides tensors into shards, in order. A tensor that would exceed the limit on the current shard starts a
+/// new one (docs/formats/aero.md#what-we-write).
 #[cfg(feature = "set")]
 pub(crate) fn shards_of(
     tensors: &mut TensorTable,
@@ -392,7 +397,8 @@ pub(crate) fn shards_of(
     tied_shards_of(tensors, &Ties::default(), cap, first_id)
 }
 
-/// Does what [`shards_of`] does, without room for tensors that share the bytes of another.
+/// Divides tensors into shards like [`shards_of`]. Tensors that share the bytes of another get no space of
+/// their own.
 fn tied_shards_of(
     tensors: &mut TensorTable,
     ties: &Ties,
@@ -409,7 +415,7 @@ fn tied_shards_of(
         Shard { id, tensors, len, chunk: 0, pages: None }
     };
     for position in 0..tensors.len() {
-        if let Some(offset) = ties.home(position).and_then(|home| tensors.offset(home)) {
+        if let Some(offset) = ties.tied_to(position).and_then(|other| tensors.offset(other)) {
             tensors.set_offset(position, offset);
             continue;
         }
@@ -436,8 +442,8 @@ fn tied_shards_of(
     Ok(shards)
 }
 
-/// ggml's block types among the tensors, in the order of their first use: a type's position is its `quant_id`
-/// (docs/formats/aero.md#packed-tensors).
+/// Returns ggml's block types among the tensors, in the order of their first use. A type's position in the
+/// list is its `quant_id` (docs/formats/aero.md#packed-tensors).
 fn quants_of(tensors: &TensorTable) -> Vec<DType> {
     let mut quants = Vec::new();
     for info in tensors.iter().filter(|info| info.dtype.is_quantized()) {

@@ -26,7 +26,8 @@
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening reads the control region and the tensor index, never a weight; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening a file reads the control region and the tensor
+//! index, never a weight. Each tensor is then one read.
 //!
 //! ```
 //! use aero::value::Object;
@@ -51,9 +52,10 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. In files that this crate writes, tensors are aligned to 64 bytes.
-//! AERO's own tool puts tensors end to end; use `to_vec` for those, which copies. Mapping a file relies on other processes not changing it, so it is
-//! `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. In files that this crate
+//! writes, tensors are aligned to 64 bytes. AERO's own tool puts tensors end to end; use `to_vec` for those,
+//! which copies. Mapping a file is `unsafe` (`modelfmt_core::Mmap`), because it relies on other processes not
+//! changing the file.
 //!
 //! ```
 //! # let path = "../../testdata/aero/hashes.aero";
@@ -109,12 +111,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges arrive later, as from an object store, use [`AsyncReader`].
+//! If ranges arrive asynchronously, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! Opening checks the structure, and checks the hashes of the parts of the index that it reads. [`Reader::verify`] checks
-//! all hashes. You can check a single tensor or range if the file has hashes for it.
+//! Opening checks the structure, and the hashes of the parts of the index that it reads. [`Reader::verify`]
+//! checks all hashes. You can check a single tensor or range if the file has hashes for it.
 //!
 //! ```
 //! # let path = "../../testdata/aero/hashes.aero";
@@ -135,10 +137,10 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, and
-//! hashed on the way, so memory use does not depend on the model's size. Values come from a list of
-//! byte slices, or from your own [`TensorData`]. The same input gives the same bytes,
-//! except for the file's random identity ([`WriteOptions::uuid`]).
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Values are then pulled
+//! and hashed piece by piece, so memory use does not depend on the model's size. Values come from a list of
+//! byte slices, or from your own [`TensorData`]. The same input gives the same bytes, except for the file's
+//! random identity ([`WriteOptions::uuid`]).
 //!
 //! ```
 //! use aero::modelfmt_core::value::Object;
@@ -195,19 +197,19 @@
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can
+//! lower [`Limits`] further. An error names the record, the byte and the rule that it breaks ([`Fault`]).
 //!
 //! # Features
 //!
-//! - `zstd` (default): compressed index and manifest. Natively the C library; on wasm32 a decoder in Rust, and writing
-//!   needs [`WriteOptions::zstd`]`(None)`.
+//! - `zstd` (default): compressed index and manifest. Natively this uses the C library. On wasm32 it is a
+//!   decoder in Rust, and writing needs [`WriteOptions::zstd`]`(None)`.
 //! - `set` (default): AEROSET.
 //! - `uuid` (default): random identities; native only.
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): hashing and writing on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, without access to files there; offsets stay 64 bits wide.
+//! The crate builds for `wasm32-unknown-unknown`, without file access. Offsets are 64 bits wide there too.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod chunk_writer;
@@ -261,7 +263,7 @@ pub use set::{
 pub use tidx::Entry;
 pub use wire::{ChunkFlags, FourCC, can_hold};
 
-// What every format crate re-exports of modelfmt-core.
+// The parts of modelfmt-core that every format crate re-exports.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{

@@ -1,4 +1,4 @@
-//! The manifest (MMSG): the parts that a reader needs, and how it is written.
+//! The manifest (MMSG): decodes the parts that a reader needs, and encodes it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -8,40 +8,41 @@ use crate::msgpack::{self, DEPTH, Walker};
 /// The keys that the specification defines for a manifest.
 pub(crate) const KEYS: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
-/// Adds to the keys of the JSON what a manifest has beyond it, except for what describes only the file itself.
+/// Adds the entries of a manifest that the JSON does not have, except those that only describe the file
+/// itself.
 pub(crate) fn flatten(mut keys: Object, manifest: Object) -> Object {
     for (key, value) in manifest {
         match value {
             Value::Object(model) if key == "model" => put_model(&mut keys, "manifest.model.", model),
             _ if KEYS.contains(&key.as_str()) => {}
-            value => keys.insert_beside("manifest.", &key, value),
+            value => keys.insert_with_prefix("manifest.", &key, value),
         }
     }
     keys
 }
 
-/// Adds the model's name and architecture from a manifest or a set's index, under the keys that writers use in the JSON. A
-/// different value gets `prefix`.
+/// Adds the model's name and architecture from a manifest or a set's index, under the keys that writers use
+/// in the JSON. If the JSON has a different value, the key gets `prefix`.
 pub(crate) fn put_model(keys: &mut Object, prefix: &str, model: Object) {
     for (inner, value) in model {
         let key = match inner.as_str() {
             "name" => "model_name",
             "architecture" => "architecture",
             _ => {
-                keys.insert_beside(prefix, &inner, value);
+                keys.insert_with_prefix(prefix, &inner, value);
                 continue;
             }
         };
         match keys.get(key) {
             None => _ = keys.insert(key, value),
-            // A JSON object there has more information than a name.
+            // A JSON object has more information than a name.
             Some(known) if *known == value || known.as_str().is_none() => {}
-            Some(_) => keys.insert_beside(prefix, &inner, value),
+            Some(_) => keys.insert_with_prefix(prefix, &inner, value),
         }
     }
 }
 
-/// The `quant_descriptors` of a manifest, as far as they are needed.
+/// The parts of a manifest's `quant_descriptors` that a reader needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptors {
     /// `quant_id` and `ggml_type`, sorted.
@@ -49,8 +50,9 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Decodes them from a manifest. A descriptor that does not match the specification is left out, and its tensors stay packed.
-    /// No tree is made, because a byte of the file could become 32 bytes of a tree (docs/formats/aero.md#packed-tensors).
+    /// Decodes the descriptors from a manifest. A descriptor that does not match the specification is left
+    /// out, and its tensors stay packed. This builds no tree, because a byte of the file could become 32
+    /// bytes of a tree (docs/formats/aero.md#packed-tensors).
     pub(crate) fn of(manifest: &[u8]) -> Self {
         let mut ggml: Vec<(u64, u64)> = Vec::new();
         if let Some(mut list) = msgpack::find(Walker::new(manifest), "quant_descriptors") {
@@ -64,7 +66,7 @@ impl Descriptors {
         Self::new(ggml)
     }
 
-    /// Descriptors of ggml's codecs, each with `quant_id` and `ggml_type`.
+    /// Creates descriptors of ggml's codecs from pairs of `quant_id` and `ggml_type`.
     pub(crate) fn new(mut ggml: Vec<(u64, u64)>) -> Self {
         ggml.sort_unstable();
         Self { ggml }
@@ -88,7 +90,7 @@ impl Descriptors {
     }
 }
 
-/// A shard, as the manifest lists it.
+/// A shard as the manifest lists it.
 pub(crate) struct ListedShard {
     pub(crate) shard_id: u64,
     pub(crate) toc_index: u64,
@@ -96,8 +98,8 @@ pub(crate) struct ListedShard {
     pub(crate) tensor_count: u64,
 }
 
-/// Encodes an MMSG. `chunks` has role, type and TOC index of each metadata chunk, in TOC order; `quants` has the ggml types in
-/// the order of their `quant_id`, with their names.
+/// Encodes an MMSG. `chunks` has the role, type and TOC position of each metadata chunk, in TOC order.
+/// `quants` has the ggml types and their names, in the order of their `quant_id`.
 pub(crate) fn manifest(
     name: &str,
     architecture: &str,

@@ -1,7 +1,7 @@
-//! MessagePack, decoded by hand for the long parts of a file: the tensor index and page hashes.
+//! MessagePack, decoded by hand for the long parts of a file: the tensor index and the page hashes.
 //!
-//! A [`Walker`] borrows from the bytes and allocates nothing, whatever lengths they claim. Small maps (the manifest) are decoded
-//! into trees by [`decode`].
+//! A [`Walker`] borrows from the bytes and allocates nothing, whatever lengths they claim. [`decode`] turns
+//! small maps (the manifest) into trees.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{CheckSeed, Object, ParseOptions, Value, ValueSeed};
@@ -9,26 +9,27 @@ use serde::de::DeserializeSeed;
 
 use crate::error::Fault;
 
-/// Why bytes are not the MessagePack that is expected.
+/// The reason why bytes are not the expected MessagePack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Why(&'static str);
+pub(crate) struct MessagePackFault(&'static str);
 
-impl From<Why> for Fault {
+impl From<MessagePackFault> for Fault {
     #[cold]
-    fn from(Why(text): Why) -> Self {
+    fn from(MessagePackFault(text): MessagePackFault) -> Self {
         Self::MessagePack(text)
     }
 }
 
-/// The most levels that MessagePack may nest.
+/// The most levels of nesting.
 pub(crate) const DEPTH: u64 = 127;
 
-pub(crate) const CUT_SHORT: Why = Why("the MessagePack ends in the middle of a value");
-pub(crate) const TRAILING: Why = Why("bytes follow the MessagePack value");
-pub(crate) const TOO_DEEP: Why = Why("the MessagePack is nested too deep");
-pub(crate) const NOT_UTF8: Why = Why("text is not valid UTF-8");
+pub(crate) const CUT_SHORT: MessagePackFault =
+    MessagePackFault("the MessagePack ends in the middle of a value");
+pub(crate) const TRAILING: MessagePackFault = MessagePackFault("bytes follow the MessagePack value");
+pub(crate) const TOO_DEEP: MessagePackFault = MessagePackFault("the MessagePack is nested too deep");
+pub(crate) const NOT_UTF8: MessagePackFault = MessagePackFault("text is not valid UTF-8");
 
-/// Reads one value after the other.
+/// Reads one value after another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walker<'a> {
     /// The bytes that have not been read yet.
@@ -42,7 +43,7 @@ impl<'a> Walker<'a> {
         Self { rest: bytes, len: bytes.len() }
     }
 
-    /// The offset of the next value.
+    /// Returns the offset of the next value.
     pub(crate) const fn position(&self) -> usize {
         self.len.saturating_sub(self.rest.len())
     }
@@ -51,14 +52,14 @@ impl<'a> Walker<'a> {
         self.rest.len()
     }
 
-    /// The bytes that were read since `before`, an earlier copy of this walker.
+    /// Returns the bytes that were read since `before`, an earlier copy of this walker.
     pub(crate) fn since(&self, before: Self) -> &'a [u8] {
         before.rest.get(..self.position().saturating_sub(before.position())).unwrap_or_default()
     }
 
     /// Skips these bytes, if they come next.
     #[inline]
-    pub(crate) fn pass<const N: usize>(&mut self, bytes: &[u8; N]) -> bool {
+    pub(crate) fn skip_if<const N: usize>(&mut self, bytes: &[u8; N]) -> bool {
         match self.rest.split_first_chunk() {
             Some((first, rest)) if first == bytes => {
                 self.rest = rest;
@@ -69,99 +70,99 @@ impl<'a> Walker<'a> {
     }
 
     #[inline]
-    fn byte(&mut self) -> Result<u8, Why> {
+    fn byte(&mut self) -> Result<u8, MessagePackFault> {
         let (&byte, rest) = self.rest.split_first().ok_or(CUT_SHORT)?;
         self.rest = rest;
         Ok(byte)
     }
 
     #[inline]
-    fn array_of<const N: usize>(&mut self) -> Result<[u8; N], Why> {
+    fn array_of<const N: usize>(&mut self) -> Result<[u8; N], MessagePackFault> {
         let (&array, rest) = self.rest.split_first_chunk().ok_or(CUT_SHORT)?;
         self.rest = rest;
         Ok(array)
     }
 
     #[inline]
-    fn u8(&mut self) -> Result<u32, Why> {
+    fn u8(&mut self) -> Result<u32, MessagePackFault> {
         self.byte().map(u32::from)
     }
 
     #[inline]
-    fn u16(&mut self) -> Result<u32, Why> {
+    fn u16(&mut self) -> Result<u32, MessagePackFault> {
         self.array_of().map(|b| u32::from(u16::from_be_bytes(b)))
     }
 
     #[inline]
-    fn u32(&mut self) -> Result<u32, Why> {
+    fn u32(&mut self) -> Result<u32, MessagePackFault> {
         self.array_of().map(u32::from_be_bytes)
     }
 
     #[inline]
-    fn take(&mut self, len: u32) -> Result<&'a [u8], Why> {
+    fn take(&mut self, len: u32) -> Result<&'a [u8], MessagePackFault> {
         let (taken, rest) = self.rest.split_at_checked(len as usize).ok_or(CUT_SHORT)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    /// Reads the head of a map: returns the number of pairs.
+    /// Reads the head of a map and returns the number of pairs.
     #[inline]
-    pub(crate) fn map(&mut self) -> Result<u32, Why> {
+    pub(crate) fn map(&mut self) -> Result<u32, MessagePackFault> {
         match self.byte()? {
             tag @ 0x80..=0x8f => Ok(u32::from(tag & 0x0f)),
             0xde => self.u16(),
             0xdf => self.u32(),
-            _ => Err(Why("a map is expected")),
+            _ => Err(MessagePackFault("a map is expected")),
         }
     }
 
-    /// Reads the head of a list: returns the number of members.
+    /// Reads the head of a list and returns the number of elements.
     #[inline]
-    pub(crate) fn array(&mut self) -> Result<u32, Why> {
+    pub(crate) fn array(&mut self) -> Result<u32, MessagePackFault> {
         match self.byte()? {
             tag @ 0x90..=0x9f => Ok(u32::from(tag & 0x0f)),
             0xdc => self.u16(),
             0xdd => self.u32(),
-            _ => Err(Why("a list is expected")),
+            _ => Err(MessagePackFault("a list is expected")),
         }
     }
 
-    /// Reads a text: returns its bytes, which are not checked to be UTF-8.
+    /// Reads a text and returns its bytes, without checking that they are UTF-8.
     #[inline]
-    pub(crate) fn text(&mut self) -> Result<&'a [u8], Why> {
+    pub(crate) fn text(&mut self) -> Result<&'a [u8], MessagePackFault> {
         let len = match self.byte()? {
             tag @ 0xa0..=0xbf => u32::from(tag & 0x1f),
             0xd9 => self.u8()?,
             0xda => self.u16()?,
             0xdb => self.u32()?,
-            _ => return Err(Why("text is expected")),
+            _ => return Err(MessagePackFault("text is expected")),
         };
         self.take(len)
     }
 
     #[inline]
-    pub(crate) fn str(&mut self) -> Result<&'a str, Why> {
+    pub(crate) fn str(&mut self) -> Result<&'a str, MessagePackFault> {
         std::str::from_utf8(self.text()?).map_err(|_| NOT_UTF8)
     }
 
-    /// Reads a `bin`: returns its bytes.
-    pub(crate) fn bin(&mut self) -> Result<&'a [u8], Why> {
+    /// Reads a `bin` and returns its bytes.
+    pub(crate) fn bin(&mut self) -> Result<&'a [u8], MessagePackFault> {
         let len = match self.byte()? {
             0xc4 => self.u8()?,
             0xc5 => self.u16()?,
             0xc6 => self.u32()?,
-            _ => return Err(Why("bytes (bin) are expected")),
+            _ => return Err(MessagePackFault("bytes (bin) are expected")),
         };
         self.take(len)
     }
 
-    /// Reads an integer that is not negative, of any width.
+    /// Reads a non-negative integer of any width.
     #[inline]
-    pub(crate) fn uint(&mut self) -> Result<u64, Why> {
+    pub(crate) fn uint(&mut self) -> Result<u64, MessagePackFault> {
         match self.byte()? {
             tag @ 0..=0x7f => Ok(u64::from(tag)),
             tag => {
-                // By value, so that a walker that is not borrowed can stay in registers.
+                // Passed by value: a walker that is not borrowed can stay in registers.
                 let (number, after) = self.wide(tag);
                 *self = after;
                 number
@@ -169,9 +170,9 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The integer after a tag, and the walker after it.
-    fn wide(mut self, tag: u8) -> (Result<u64, Why>, Self) {
-        const NEGATIVE: Why = Why("an integer that is not negative is expected");
+    /// Returns the integer after a tag, and the walker after the integer.
+    fn wide(mut self, tag: u8) -> (Result<u64, MessagePackFault>, Self) {
+        const NEGATIVE: MessagePackFault = MessagePackFault("an integer that is not negative is expected");
         let number = match tag {
             0xcc => self.u8().map(u64::from),
             0xcd => self.u16().map(u64::from),
@@ -189,12 +190,12 @@ impl<'a> Walker<'a> {
     /// Skips a `nil`, if one comes next.
     #[inline]
     pub(crate) fn nil(&mut self) -> bool {
-        self.pass(&[0xc0])
+        self.skip_if(&[0xc0])
     }
 
-    /// Reads one value of any type that nests at most `depth` levels: returns its bytes.
+    /// Reads one value of any type, nested at most `depth` levels deep, and returns its bytes.
     #[inline]
-    pub(crate) fn value(&mut self, depth: u64) -> Result<&'a [u8], Why> {
+    pub(crate) fn value(&mut self, depth: u64) -> Result<&'a [u8], MessagePackFault> {
         let mut after = *self;
         let skipped = after.skip(depth);
         let value = after.since(*self);
@@ -202,8 +203,8 @@ impl<'a> Walker<'a> {
         skipped.map(|()| value)
     }
 
-    /// Skips one value of any type that nests at most `depth` levels, without recursion.
-    pub(crate) fn skip(&mut self, depth: u64) -> Result<(), Why> {
+    /// Skips one value of any type, nested at most `depth` levels deep, without recursion.
+    pub(crate) fn skip(&mut self, depth: u64) -> Result<(), MessagePackFault> {
         // For each open container, the number of values that are still to come.
         let mut open: Vec<u64> = Vec::new();
         loop {
@@ -227,14 +228,14 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Skips a scalar or the head of a container, and returns how many values the container has.
-    fn skip_head(&mut self) -> Result<u64, Why> {
+    /// Skips a scalar or the head of a container, and returns the number of values in the container.
+    fn skip_head(&mut self) -> Result<u64, MessagePackFault> {
         let len = match self.byte()? {
             0..=0x7f | 0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => 0,
             tag @ 0x80..=0x8f => return Ok(2 * u64::from(tag & 0x0f)),
             tag @ 0x90..=0x9f => return Ok(u64::from(tag & 0x0f)),
             tag @ 0xa0..=0xbf => u32::from(tag & 0x1f),
-            0xc1 => return Err(Why("the byte 0xc1 begins no MessagePack value")),
+            0xc1 => return Err(MessagePackFault("the byte 0xc1 begins no MessagePack value")),
             0xc4 | 0xd9 => self.u8()?,
             0xc5 | 0xda => self.u16()?,
             0xc6 | 0xdb => self.u32()?,
@@ -245,7 +246,7 @@ impl<'a> Walker<'a> {
             0xcb | 0xcf | 0xd3 => 8,
             0xcc | 0xd0 => 1,
             0xcd | 0xd1 => 2,
-            // Extension types of fixed length: the type and 1, 2, 4, 8 or 16 bytes.
+            // Extension types of fixed length: the type, then 1, 2, 4, 8 or 16 bytes.
             0xd4 => 2,
             0xd5 => 3,
             0xd6 => 5,
@@ -261,8 +262,8 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Reads a payload that begins with a map, and returns the bytes after the map. `field` reads the value of a key that it knows,
-/// and returns whether it had seen the key before.
+/// Reads a payload that begins with a map, and returns the bytes after the map. `field` reads the value of a
+/// key that it knows, and returns whether the key occurred before.
 pub(crate) fn fields<'a>(
     payload: &'a [u8],
     mut field: impl FnMut(&[u8], &mut Walker<'a>) -> Result<Option<bool>, Fault>,
@@ -283,7 +284,8 @@ pub(crate) fn fields<'a>(
     Ok(walker.rest)
 }
 
-/// The value under a key of the map that comes next; `None` if it is not a map or has no such key.
+/// Returns the value under a key of the map that comes next, or `None` if this is not a map or has no such
+/// key.
 pub(crate) fn find<'a>(mut walker: Walker<'a>, key: &str) -> Option<Walker<'a>> {
     for _ in 0..walker.map().ok()? {
         let found = walker.text().ok()? == key.as_bytes();
@@ -295,12 +297,12 @@ pub(crate) fn find<'a>(mut walker: Walker<'a>, key: &str) -> Option<Walker<'a>> 
     None
 }
 
-/// Decodes one value, and nothing after it, as a tree of at most `nodes` values.
+/// Decodes one value, followed by nothing, as a tree of at most `nodes` values.
 pub(crate) fn decode(bytes: &[u8], depth: u64, nodes: u64) -> Result<Value, String> {
     read(bytes, depth, |options| ValueSeed::new(options.with_max_nodes(nodes)))
 }
 
-/// Checks a value as [`decode`] does, without making a tree. Returns the kind of the value.
+/// Makes the same checks as [`decode`] without building a tree. Returns the kind of the value.
 pub(crate) fn check(bytes: &[u8], depth: u64) -> Result<&'static str, String> {
     read(bytes, depth, CheckSeed::new)
 }
@@ -311,7 +313,7 @@ fn read<'a, S: DeserializeSeed<'a>>(
     seed: impl FnOnce(ParseOptions) -> S,
 ) -> Result<S::Value, String> {
     let mut walker = Walker::new(bytes);
-    walker.skip(depth).map_err(|Why(text)| text)?;
+    walker.skip(depth).map_err(|MessagePackFault(text)| text)?;
     if walker.remaining() > 0 {
         return Err(TRAILING.0.to_owned());
     }
@@ -321,7 +323,7 @@ fn read<'a, S: DeserializeSeed<'a>>(
     seed.deserialize(&mut deserializer).map_err(|error| error.to_string())
 }
 
-/// Encodes a tree: maps with text keys, integers in their shortest form.
+/// Encodes a tree: maps have text keys, and integers take their shortest form.
 pub(crate) fn encode(tree: &Object) -> Result<Vec<u8>, String> {
     rmp_serde::to_vec(tree).map_err(|error| error.to_string())
 }
@@ -334,7 +336,7 @@ pub(crate) fn put_array(out: &mut Vec<u8>, len: u32) {
     put_len(out, len, 0x90, 15, [None, Some(0xdc), Some(0xdd)]);
 }
 
-/// Writes a text, which callers keep shorter than 2^32 bytes; the rest would be cut off.
+/// Writes a text. Callers keep it shorter than 2^32 bytes; anything longer would be cut off.
 pub(crate) fn put_str(out: &mut Vec<u8>, text: &str) {
     put_len(
         out,
@@ -369,7 +371,8 @@ pub(crate) fn put_uint(out: &mut Vec<u8>, number: u64) {
     }
 }
 
-/// Writes the shortest head for a length: within the tag up to `fixed`, else after the tag in 8, 16 or 32 bits.
+/// Writes the shortest head for a length: within the tag if it is at most `fixed`, else after the tag in 8,
+/// 16 or 32 bits.
 fn put_len(out: &mut Vec<u8>, len: u32, tag: u8, fixed: u8, [tag8, tag16, tag32]: [Option<u8>; 3]) {
     match (u8::try_from(len), u16::try_from(len)) {
         (Ok(short), _) if short <= fixed => out.push(tag | short),

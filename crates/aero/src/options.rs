@@ -14,11 +14,11 @@ use crate::tidx::{EntryExtra, Pairs};
 /// The default limit on the length of a shard.
 pub const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
 
-/// The default number of shards in a part of a set.
+/// The default limit on the number of shards in a part of a set.
 #[cfg(feature = "set")]
 const DEFAULT_SHARDS_PER_PART: u64 = 4;
 
-/// How a file is written.
+/// Options for writing a file.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     pub(crate) shard_size: u64,
@@ -34,23 +34,23 @@ pub struct WriteOptions {
     pub(crate) zstd: Option<i32>,
     pub(crate) chunks: Vec<(NewChunk, Vec<u8>)>,
     pub(crate) model: Option<(String, String)>,
-    /// By the name of the tensor, as MessagePack.
+    /// The MessagePack of each tensor's parameters, by the tensor's name.
     pub(crate) quant_params: Arc<BTreeMap<String, Vec<u8>>>,
     pub(crate) extras: Extras,
-    /// For each tensor that shares the bytes of another, the name of that one; by name.
+    /// For each tensor that shares the bytes of another: its name, and the name of the other tensor.
     pub(crate) ties: Arc<BTreeMap<String, String>>,
 }
 
-/// The caller's additions to the specified keys.
+/// The caller's additions to the keys of the specification.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extras {
-    /// By tensor name.
+    /// Additions to index entries, by tensor name.
     pub(crate) tensors: Arc<BTreeMap<String, EntryExtra>>,
-    /// At the top of the tensor index.
+    /// Keys at the top of the tensor index.
     pub(crate) index: Pairs,
-    /// In the manifest.
+    /// Keys in the manifest.
     pub(crate) manifest: Object,
-    /// At the end of the index of a set.
+    /// Keys at the end of the index of a set.
     #[cfg(feature = "set")]
     pub(crate) set: Object,
 }
@@ -79,22 +79,22 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// The defaults: shards of at most 2 GiB, index and manifest compressed at level 3, a random identity, and only the hashes
-    /// that every file has (one per chunk).
+    /// Creates the default options: shards of at most 2 GiB, index and manifest compressed at level 3, a
+    /// random identity, and only the hashes that every file has (one per chunk).
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The limit on the length of a shard in bytes. A larger tensor gets its own shard.
+    /// Limits the length of a shard in bytes. A larger tensor gets its own shard.
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
         self
     }
 
-    /// For a set: the limit on the weights in a part in bytes, and thereby on its shards. A larger tensor gets its own part.
-    /// Without this, only [`shards_per_part`](Self::shards_per_part) ends a part.
+    /// For a set: limits the bytes of weights in a part, and thereby the length of its shards. A larger
+    /// tensor gets its own part. Without this, only [`shards_per_part`](Self::shards_per_part) limits a part.
     #[cfg(feature = "set")]
     #[must_use]
     pub const fn part_size(mut self, nbytes: u64) -> Self {
@@ -102,7 +102,7 @@ impl WriteOptions {
         self
     }
 
-    /// For a set: the largest number of shards in a part; 4 by default.
+    /// For a set: limits the number of shards in a part; 4 by default.
     #[cfg(feature = "set")]
     #[must_use]
     pub const fn shards_per_part(mut self, shards: u64) -> Self {
@@ -110,21 +110,22 @@ impl WriteOptions {
         self
     }
 
-    /// Leaves this many bytes before the first shard of each file, for edits in place ([`Index::edit`](crate::Index::edit)).
+    /// Leaves this many bytes before the first shard of each file, for edits in place
+    /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
         self.reserve = nbytes;
         self
     }
 
-    /// Whether to write a hash of header, TOC and names (IHSH).
+    /// Sets whether to write a hash of the header, the TOC and the names (IHSH).
     #[must_use]
     pub const fn control_hash(mut self, write: bool) -> Self {
         self.control_hash = write;
         self
     }
 
-    /// Whether to write hashes of the pages of each shard (PHSH), and the length of a page in bytes;
+    /// Sets the page length in bytes for hashes of the pages of each shard (PHSH), or `None` to write none.
     /// [`DEFAULT_PAGE_SIZE`](crate::DEFAULT_PAGE_SIZE) is usual.
     #[must_use]
     pub const fn page_hashes(mut self, page_size: Option<u64>) -> Self {
@@ -132,14 +133,14 @@ impl WriteOptions {
         self
     }
 
-    /// Whether to write a hash of each tensor (`hash_b3`).
+    /// Sets whether to write a hash of each tensor (`hash_b3`).
     #[must_use]
     pub const fn tensor_hashes(mut self, write: bool) -> Self {
         self.tensor_hashes = write;
         self
     }
 
-    /// The file's UUID; random by default. The same input with the same identity gives the same bytes
+    /// Sets the file's UUID; random by default. The same input with the same identity gives the same bytes
     /// (docs/formats/aero.md#identity).
     #[must_use]
     pub const fn uuid(mut self, uuid: [u8; 16]) -> Self {
@@ -147,7 +148,7 @@ impl WriteOptions {
         self
     }
 
-    /// The zstd level of index and manifest; `None` does not compress them.
+    /// Sets the zstd level of the index and the manifest. `None` leaves them uncompressed.
     #[must_use]
     pub const fn zstd(mut self, level: Option<i32>) -> Self {
         self.zstd = level;
@@ -161,19 +162,20 @@ impl WriteOptions {
         self
     }
 
-    /// The name and architecture for the manifest, if the metadata has no strings under `model_name` or `architecture`: in
-    /// metadata from another format, these can be objects.
+    /// Sets the name and architecture for the manifest, for metadata that have no strings under `model_name`
+    /// or `architecture`. In metadata from another format, these can be objects.
     #[must_use]
     pub fn model(mut self, name: impl Into<String>, architecture: impl Into<String>) -> Self {
         self.model = Some((name.into(), architecture.into()));
         self
     }
 
-    /// The `quant_params` of a tensor: for [`DType::Packed`](crate::DType::Packed), what its codec needs to know. ggml's block
-    /// types have some by default; these replace them, and must have the same `ggml_type`.
+    /// Sets the `quant_params` of a tensor. For [`DType::Packed`](crate::DType::Packed), they are what its
+    /// codec needs to know. ggml's block types have default parameters; yours replace them, and must have the
+    /// same `ggml_type`.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] if MessagePack cannot hold them: they nest deeper than 127 levels.
+    /// [`WriteError::Unsupported`] if MessagePack cannot hold them, because they nest deeper than 127 levels.
     pub fn quant_params(mut self, tensor: &str, params: &Object) -> Result<Self, WriteError> {
         let part = || Part::named("tensor", tensor).with_field("quant_params");
         let unfit =
@@ -183,10 +185,12 @@ impl WriteOptions {
         Ok(self)
     }
 
-    /// Additions to a tensor's index entry: its `flags`, which version 0.1 writes as 0, and keys of your own.
+    /// Adds to a tensor's index entry: sets its `flags`, which version 0.1 writes as 0, and adds keys of your
+    /// own.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    /// [`WriteError::Unsupported`] if MessagePack cannot hold the values, or a key belongs to the
+    /// specification.
     pub fn tensor_keys(mut self, tensor: &str, flags: u64, keys: &Object) -> Result<Self, WriteError> {
         let part = || Part::named("tensor", tensor);
         let unfit =
@@ -199,10 +203,11 @@ impl WriteOptions {
         Ok(self)
     }
 
-    /// Adds keys of your own at the top of the tensor index, and to the manifest.
+    /// Adds keys of your own to the top of the tensor index, and to the manifest.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] if MessagePack cannot hold the values, or a key is one of the specification's.
+    /// [`WriteError::Unsupported`] if MessagePack cannot hold the values, or a key belongs to the
+    /// specification.
     pub fn own_keys(mut self, index: &Object, manifest: Object) -> Result<Self, WriteError> {
         let known = index.keys().filter(|key| *key == "tensors");
         let known = known.chain(manifest.keys().filter(|key| crate::manifest::KEYS.contains(key)));
@@ -214,7 +219,8 @@ impl WriteOptions {
         Ok(self)
     }
 
-    /// The options for a part of a set, without the caller's own chunks and keys: the file that lists all tensors has these.
+    /// Returns the options for a part of a set, without the caller's chunks and keys. Those go into the file
+    /// that lists all tensors.
     #[cfg(feature = "set")]
     pub(crate) fn of_part(&self) -> Self {
         let tensors = Arc::clone(&self.extras.tensors);
@@ -225,10 +231,11 @@ impl WriteOptions {
         self.uuid.map_or_else(random_uuid, Ok)
     }
 
-    /// Makes the tensor `tensor` share the bytes of the tensor `of`, which must come before it and be as long. They are stored
-    /// once: both index entries have the same shard, offset and length, and only the values of `of` are asked for.
+    /// Makes the tensor `tensor` share the bytes of the tensor `of`, which must come before it and have the
+    /// same length. The bytes are stored once: both index entries have the same shard, offset and length, and
+    /// only the values of `of` are requested.
     ///
-    /// In a set, this has no effect: the bytes of each tensor must be in a file that lists it.
+    /// In a set, this has no effect, because the bytes of each tensor must be in a file that lists it.
     #[must_use]
     pub fn tie(mut self, tensor: impl Into<String>, of: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.ties).insert(tensor.into(), of.into());

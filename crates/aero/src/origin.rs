@@ -1,7 +1,8 @@
 //! The format that a file was converted from, according to its MJSN. Files from GGUF differ in some ways.
 //!
-//! The published converter copies from GGUF: shapes are in ggml's order, a tensor has the padding to GGUF's alignment after its
-//! values, and the descriptors of codecs are in MJSN. Only files whose `source_format` says so are read this way.
+//! The published converter copies from GGUF: shapes are in ggml's order, a tensor's values are followed by
+//! GGUF's padding, and the descriptors of codecs are in MJSN. Only files whose `source_format` is "gguf" are
+//! read this way.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -11,17 +12,18 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 
 use crate::manifest::Descriptors;
 
-/// The key in MJSN for the format that a file was converted from.
+/// The key in MJSN that names the format a file was converted from.
 pub(crate) const SOURCE_FORMAT: &str = "source_format";
 
-/// Its value in files whose shapes are in ggml's order.
+/// The value of that key in files whose shapes are in ggml's order.
 const GGUF: &str = "gguf";
 
-/// The alignment of GGUF; padding is shorter than this.
+/// The alignment of GGUF. Padding is shorter than this.
 const ALIGNMENT: u64 = 32;
 
-/// Whether metadata (MJSN) have `source_format` "gguf", which marks files whose shapes are in ggml's order. Our writers store the
-/// usual order, and refuse such metadata (docs/formats/aero.md#files-from-gguf).
+/// Returns whether metadata (MJSN) have `source_format` "gguf", which marks files whose shapes are in ggml's
+/// order. This crate writes shapes in the usual order, so it refuses to write such metadata
+/// (docs/formats/aero.md#files-from-gguf).
 #[must_use]
 pub fn is_from_gguf(metadata: &Object) -> bool {
     metadata.get(SOURCE_FORMAT).and_then(Value::as_str) == Some(GGUF)
@@ -31,16 +33,16 @@ pub fn is_from_gguf(metadata: &Object) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
     is_gguf: bool,
-    /// The `quant_descriptors` of a file from GGUF, if it has any.
+    /// The `quant_descriptors` in the MJSN of a file from GGUF, if it has any.
     pub(crate) descriptors: Option<Descriptors>,
 }
 
 impl Origin {
-    /// Decodes it from an MJSN. If that does not decode, it is ignored. No tree is made, because a byte of the file could become
-    /// 20 bytes of a tree.
+    /// Decodes the origin from an MJSN. An MJSN that does not decode is ignored. This builds no tree, because
+    /// a byte of the file could become 20 bytes of a tree.
     pub(crate) fn of(text: &[u8]) -> Self {
         let mut found = Found::default();
-        match json::parse_seed(text, Look { at: At::Top, found: &mut found }) {
+        match json::parse_seed(text, PlaceSeed { at: Place::Top, found: &mut found }) {
             Ok(()) if found.is_gguf => {
                 let descriptors = Some(found.ggml).filter(|ggml| !ggml.is_empty());
                 Self { is_gguf: true, descriptors: descriptors.map(Descriptors::new) }
@@ -49,29 +51,29 @@ impl Origin {
         }
     }
 
-    /// Brings dimensions into the usual order, slowest first. ggml lists the fastest first.
-    pub(crate) fn turn(&self, dims: &mut [u64]) {
+    /// Puts dimensions into the usual order, slowest first. ggml lists the fastest dimension first.
+    pub(crate) fn reorder_dims(&self, dims: &mut [u64]) {
         if self.is_gguf {
             dims.reverse();
         }
     }
 
-    /// Whether the bytes after the values are padding: fewer than the alignment, or the rest of the shard, where the GGUF file
-    /// ended (docs/formats/aero.md#files-from-gguf).
+    /// Returns whether this many bytes after the values are padding: there are fewer than the alignment, or
+    /// they are the rest of the shard, where the GGUF file ended (docs/formats/aero.md#files-from-gguf).
     pub(crate) const fn is_padding(&self, nbytes: u64, is_last: bool) -> bool {
         self.is_gguf && (nbytes < ALIGNMENT || is_last)
     }
 }
 
-/// What has been decoded so far.
+/// The state of the decoder.
 #[derive(Default)]
 struct Found {
     is_gguf: bool,
-    /// Whether the key occurred, because a second one would be ambiguous.
+    /// Whether the key has occurred. A second one would be ambiguous.
     has_source: bool,
-    /// The `id` and ggml type of each of ggml's descriptors.
+    /// The `id` and ggml type of each descriptor of ggml's codec.
     ggml: Vec<(u64, u64)>,
-    /// The state of the descriptor that is being read.
+    /// The fields of the descriptor that is being read.
     is_ggml: bool,
     id: Option<u64>,
     ggml_type: Option<u64>,
@@ -79,11 +81,11 @@ struct Found {
 
 /// A place in MJSN.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum Place {
     Top,
     SourceFormat,
     Descriptors,
-    /// A descriptor, by its position.
+    /// The descriptor at this position.
     Descriptor(u64),
     Codec,
     Id,
@@ -92,7 +94,7 @@ enum At {
     Elsewhere,
 }
 
-impl At {
+impl Place {
     fn member(self, key: &str) -> Self {
         match (self, key) {
             (Self::Top, SOURCE_FORMAT) => Self::SourceFormat,
@@ -113,24 +115,24 @@ impl At {
     }
 }
 
-/// Decodes the value at a place; a value of an unexpected kind is ignored.
-struct Look<'a> {
-    at: At,
+/// Decodes the value at a place. A value of an unexpected kind is ignored.
+struct PlaceSeed<'a> {
+    at: Place,
     found: &'a mut Found,
 }
 
-impl<'de> DeserializeSeed<'de> for Look<'_> {
+impl<'de> DeserializeSeed<'de> for PlaceSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self.at {
-            At::Elsewhere => deserializer.deserialize_ignored_any(IgnoredAny).map(drop),
+            Place::Elsewhere => deserializer.deserialize_ignored_any(IgnoredAny).map(drop),
             _ => deserializer.deserialize_any(self),
         }
     }
 }
 
-impl<'de> Visitor<'de> for Look<'_> {
+impl<'de> Visitor<'de> for PlaceSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,8 +157,8 @@ impl<'de> Visitor<'de> for Look<'_> {
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
         match self.at {
-            At::Id => self.found.id = Some(number),
-            At::GgmlType => self.found.ggml_type = Some(number),
+            Place::Id => self.found.id = Some(number),
+            Place::GgmlType => self.found.ggml_type = Some(number),
             _ => {}
         }
         Ok(())
@@ -164,8 +166,8 @@ impl<'de> Visitor<'de> for Look<'_> {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
         match self.at {
-            At::SourceFormat => self.found.is_gguf = text == GGUF,
-            At::Codec => self.found.is_ggml = text == "ggml",
+            Place::SourceFormat => self.found.is_gguf = text == GGUF,
+            Place::Codec => self.found.is_ggml = text == "ggml",
             _ => {}
         }
         Ok(())
@@ -174,7 +176,7 @@ impl<'de> Visitor<'de> for Look<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let Self { at, found } = self;
         let mut position = 0;
-        while list.next_element_seed(Look { at: at.element(position), found: &mut *found })?.is_some() {
+        while list.next_element_seed(PlaceSeed { at: at.element(position), found: &mut *found })?.is_some() {
             position = position.saturating_add(1);
         }
         Ok(())
@@ -182,17 +184,17 @@ impl<'de> Visitor<'de> for Look<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { at, found } = self;
-        if let At::Descriptor(_) = at {
+        if let Place::Descriptor(_) = at {
             (found.is_ggml, found.id, found.ggml_type) = (false, None, None);
         }
         while let Some(key) = map.next_key::<String>()? {
             let member = at.member(&key);
-            if member == At::SourceFormat && std::mem::replace(&mut found.has_source, true) {
+            if member == Place::SourceFormat && std::mem::replace(&mut found.has_source, true) {
                 return Err(A::Error::duplicate_field(SOURCE_FORMAT));
             }
-            map.next_value_seed(Look { at: member, found: &mut *found })?;
+            map.next_value_seed(PlaceSeed { at: member, found: &mut *found })?;
         }
-        if let At::Descriptor(position) = at
+        if let Place::Descriptor(position) = at
             && let Some(ggml_type) = found.ggml_type.filter(|_| found.is_ggml)
         {
             found.ggml.push((found.id.unwrap_or(position), ggml_type));
@@ -256,9 +258,9 @@ mod tests {
         assert!(gguf.is_padding(31, false) && !gguf.is_padding(32, false) && gguf.is_padding(1 << 40, true));
         assert!(!other.is_padding(1, false) && !other.is_padding(1, true));
         let mut dims = [1, 2, 3];
-        other.turn(&mut dims);
+        other.reorder_dims(&mut dims);
         assert_eq!(dims, [1, 2, 3]);
-        gguf.turn(&mut dims);
+        gguf.reorder_dims(&mut dims);
         assert_eq!(dims, [3, 2, 1]);
     }
 }

@@ -13,7 +13,7 @@ use crate::msgpack::{self, Walker, put_array, put_digest, put_map, put_str, put_
 /// The default page size.
 pub const DEFAULT_PAGE_SIZE: u64 = 4 << 20;
 
-/// The page hashes of a shard, which were checked to fit it.
+/// The page hashes of a shard, checked to fit it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageHashes {
     page_size: u64,
@@ -21,38 +21,39 @@ pub struct PageHashes {
 }
 
 impl PageHashes {
-    /// The name of the chunk with the page hashes of a shard.
+    /// Returns the name of the chunk with the page hashes of a shard.
     pub(crate) fn chunk_name(shard_name: &str) -> String {
         format!("{shard_name}.phsh")
     }
 
-    /// The length of a page in bytes. The last page may be shorter.
+    /// Returns the length of a page in bytes. The last page may be shorter.
     #[must_use]
     pub const fn page_size(&self) -> u64 {
         self.page_size
     }
 
-    /// BLAKE3-256 of each page, in order.
+    /// Returns the BLAKE3-256 of each page, in order.
     #[must_use]
     pub fn digests(&self) -> &[[u8; 32]] {
         &self.digests
     }
 
-    /// BLAKE3-256 of the page of that number.
+    /// Returns the BLAKE3-256 of the page with this number.
     #[must_use]
     pub fn digest(&self, page: u64) -> Option<[u8; 32]> {
         self.digests.get(usize::try_from(page).ok()?).copied()
     }
 
-    /// The range of a page in the file. The number of pages fits the shard, so every page that a tensor touches exists.
+    /// Returns the range of a page in the file. The number of pages fits the shard, so every page that a
+    /// tensor touches exists.
     pub(crate) fn extent(&self, page: u64, shard: &Chunk<'_>) -> Result<Extent> {
         let start = page.saturating_mul(self.page_size);
         let end = start.saturating_add(self.page_size).min(shard.length);
         Extent::new(start, end.saturating_sub(start), shard.length).map_err(|fault| shard.malformed(fault))
     }
 
-    /// The page hashes in `payload`, if they fit the shard that it names, and `chunk_name` is the right one for that shard
-    /// (docs/formats/aero.md#page-hashes).
+    /// Checks that the page hashes in `payload` fit the shard that it names, and that `chunk_name` is the
+    /// right name for that shard (docs/formats/aero.md#page-hashes).
     pub(crate) fn new(payload: Payload<'_>, chunk_name: &str, shard: &Chunk<'_>) -> Result<Self, Fault> {
         let Payload { shard_name, page_size, digests } = payload;
         if shard_name != shard.name || chunk_name != Self::chunk_name(shard_name) {
@@ -68,14 +69,14 @@ impl PageHashes {
         Ok(Self { page_size, digests })
     }
 
-    /// The length in bytes of a payload for `pages` pages.
+    /// Returns the length in bytes of a payload for `pages` pages.
     pub(crate) fn encoded_len(shard_name: &str, page_size: u64, pages: u64) -> u64 {
         let mut head = Vec::new();
         put_payload_head(&mut head, shard_name, page_size, u32::try_from(pages).unwrap_or(u32::MAX));
         pages.saturating_mul(34).saturating_add(head.len() as u64)
     }
 
-    /// AIP-0002, "Payload".
+    /// Encodes a payload (AIP-0002, "Payload").
     pub(crate) fn encode(shard_name: &str, page_size: u64, digests: &[[u8; 32]]) -> Vec<u8> {
         let mut out = Vec::new();
         put_payload_head(&mut out, shard_name, page_size, u32::try_from(digests.len()).unwrap_or(u32::MAX));
@@ -94,8 +95,7 @@ fn put_payload_head(out: &mut Vec<u8>, shard_name: &str, page_size: u64, pages: 
     put_array(out, pages);
 }
 
-/// Page hashes that have been read, by the position of the shard's chunk: checked reads of a file need the same ones again and
-/// again.
+/// A cache of page hashes, by the position of the shard's chunk. Checked reads need the same ones repeatedly.
 #[derive(Debug, Default)]
 pub(crate) struct PageCache(Mutex<BTreeMap<usize, Arc<PageHashes>>>);
 
@@ -150,7 +150,7 @@ impl<'a> Payload<'a> {
 
 fn list(walker: &mut Walker<'_>) -> Result<Vec<[u8; 32]>, Fault> {
     let count = walker.array()? as usize;
-    // Each takes 34 bytes, so a claimed count allocates no more than the bytes allow.
+    // Each digest takes 34 bytes, so a claimed count allocates no more than the bytes allow.
     let mut digests = Vec::with_capacity(count.min(walker.remaining() / 34));
     for number in 0..count {
         let digest = walker.bin()?;

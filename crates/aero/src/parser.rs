@@ -19,13 +19,13 @@ use crate::tidx::{self, Context, Parsed, Tensors};
 use crate::wire::{FourCC, Header, MAX_ENTRY_COUNT, MAX_STRING_TABLE, TocEntry, TocHeader};
 
 /// A string table that begins this close to the end of the TOC is read together with it.
-const NEAR: u64 = 16 << 10;
+const MERGE_GAP: u64 = 16 << 10;
 
-/// Makes an [`Index`] from the bytes that it asks for; see [`Parser`].
+/// Parses an [`Index`] from the byte ranges that it asks for; see [`Parser`].
 ///
-/// It asks for the header, for TOC and string table (at once, if they are adjacent), for the metadata (MJSN), which can change
-/// how the tensor index is read, and for the tensor index. It asks for the manifest only if a packed tensor refers to it, and
-/// never for a weight.
+/// It asks for the header, for the TOC and the string table (together, if they are adjacent), for the
+/// metadata (MJSN), which can change how the tensor index is read, and for the tensor index. It asks for the
+/// manifest only if a packed tensor refers to it, and never for a weight.
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
@@ -47,7 +47,8 @@ enum Step {
     Json(Control, usize),
     /// The tensor index is needed.
     Tidx(Control, usize, Origin),
-    /// The manifest in the chunk at this position is needed. The content of the tensor index waits for it.
+    /// The manifest in the chunk at this position is needed before the content of the tensor index can be
+    /// parsed.
     Manifest(Control, usize, Waiting),
     Done(Control, Box<Tensors>),
     /// An error has been returned.
@@ -61,7 +62,7 @@ pub(crate) struct Head {
     pub(crate) strings: Extent,
 }
 
-/// The inputs that wait for the manifest.
+/// What has been read of the tensor index while the manifest is fetched.
 #[derive(Debug)]
 struct Waiting {
     /// The content of the tensor index.
@@ -83,19 +84,20 @@ struct Control {
 }
 
 impl IndexParser {
-    /// A parser for a file of `file_len` bytes.
+    /// Creates a parser for a file of `file_len` bytes.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits) -> Self {
         Self { limits, file_len, expansion: Expansion::of_one_in(1), step: Step::Head }
     }
 
-    /// The same parser for one of `count` files in a set.
+    /// Makes this the parser for one of `count` files in a set.
     pub(crate) const fn one_in(mut self, count: u64) -> Self {
         self.expansion = Expansion::of_one_in(count);
         self
     }
 
-    /// The bytes that the current step takes. Empty only if the step's part has no bytes.
+    /// Returns the bytes that the current step takes. The range is empty only if that part of the file is
+    /// empty.
     fn wanted(&self) -> Option<Range<u64>> {
         let range = match &self.step {
             Step::Head => 0..Header::LEN.min(self.file_len),
@@ -130,7 +132,7 @@ impl IndexParser {
         let mut c = Cursor::new(bytes, 0);
         let header = Header::decode(&mut c)?;
         let part = |field| Part::new("header").with_field(field);
-        // A TOC or string table outside the file, over the header or over each other is refused
+        // Refuses a TOC or string table that is outside the file, or overlaps the header or the other one
         // (docs/formats/aero.md#header-and-toc).
         let toc = Extent::new(header.toc_offset, header.toc_length, self.file_len)
             .map_err(|fault| malformed(part("toc_offset"), 12, fault))?;
@@ -183,7 +185,7 @@ impl IndexParser {
         if control.chunks.tidx().is_none() {
             return Ok(Step::Done(control, Box::default()));
         }
-        // A file with unreadable metadata opens without them; asking for them is an error.
+        // A file with unreadable metadata opens without them. Requesting them is an error.
         let readable =
             |&position: &usize| self.budget(&control, &[Some(position)]).is_some_and(|len| len > 0);
         match control.chunks.first(FourCC::MJSN).filter(readable) {
@@ -192,7 +194,7 @@ impl IndexParser {
         }
     }
 
-    /// The uncompressed length of the last of these chunks, if all of them can be read.
+    /// Returns the uncompressed length of the last of these chunks, if all of them can be read.
     fn budget(&self, control: &Control, positions: &[Option<usize>]) -> Option<usize> {
         let mut expansion = self.expansion.clone();
         let chunks = positions.iter().filter_map(|&position| control.chunks.chunk(position?));
@@ -223,7 +225,7 @@ impl IndexParser {
     fn tidx(&self, control: Control, chunk: usize, mut origin: Origin, bytes: &[u8]) -> Result<Step> {
         let Some(chunk) = control.chunks.chunk(chunk) else { return Ok(Step::Failed) };
         let content = chunk.content(stored(&chunk, bytes), &self.limits)?;
-        // Without a manifest there are no descriptors. A file from GGUF has them in MJSN.
+        // Without a manifest there are no descriptors, unless the file comes from GGUF and has them in MJSN.
         let manifest = control.chunks.first(FourCC::MMSG);
         let none = manifest.is_none().then(Descriptors::default);
         let own = origin.descriptors.take();
@@ -248,7 +250,7 @@ impl IndexParser {
     }
 
     fn begin_manifest(&self, control: Control, manifest: usize, waiting: Waiting) -> Result<Step> {
-        // Both chunks are decompressed and in memory at the same time.
+        // Both chunks are decompressed in memory at the same time.
         let chunks = [control.chunks.tidx(), Some(manifest)];
         if self.budget(&control, &chunks).is_some_and(|len| len > 0) {
             return Ok(Step::Manifest(control, manifest, waiting));
@@ -257,7 +259,8 @@ impl IndexParser {
     }
 
     fn manifest(&self, control: Control, chunk: usize, waiting: &Waiting, bytes: &[u8]) -> Result<Step> {
-        // A file with a manifest that does not decode opens; `verify` reports it (docs/formats/aero.md#broken-metadata).
+        // A file opens even if its manifest does not decode; `verify` reports it
+        // (docs/formats/aero.md#broken-metadata).
         let descriptors = control.chunks.chunk(chunk).and_then(|chunk| {
             let content = chunk.content(stored(&chunk, bytes), &self.limits).ok()?;
             msgpack::check(&content, self.limits.depth).ok()?;
@@ -290,12 +293,13 @@ impl IndexParser {
     }
 }
 
-/// The most values in a tree of metadata: a compressed chunk could claim gigabytes of them.
+/// Returns the most values in a tree of metadata. Without a limit, a compressed chunk could claim billions of
+/// them.
 pub(crate) const fn max_nodes(chunk: &Chunk<'_>) -> u64 {
     chunk.length.saturating_mul(4).saturating_add(1_000_000)
 }
 
-/// The payload of a chunk, at the beginning of `bytes`.
+/// Returns the payload of a chunk, which is at the beginning of `bytes`.
 fn stored<'b>(chunk: &Chunk<'_>, bytes: &'b [u8]) -> Bytes<'b> {
     let len = usize::try_from(chunk.length).unwrap_or(usize::MAX);
     Bytes::Borrowed(bytes.get(..len).unwrap_or(bytes))
@@ -303,7 +307,7 @@ fn stored<'b>(chunk: &Chunk<'_>, bytes: &'b [u8]) -> Bytes<'b> {
 
 impl Head {
     fn is_near(&self) -> bool {
-        self.strings.offset().checked_sub(self.toc.end()).is_some_and(|gap| gap <= NEAR)
+        self.strings.offset().checked_sub(self.toc.end()).is_some_and(|gap| gap <= MERGE_GAP)
     }
 
     fn toc_and_strings_end(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! Reads a file that is pinned by the hash of its head: the head has the hashes of all chunks, and these prove the rest.
+//! Reads a file that is pinned by the hash of its head. The head has the hashes of all chunks, which prove
+//! the rest of the file.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::VecDeque;
@@ -23,18 +24,19 @@ use crate::parser::IndexParser;
 use crate::reader::{AsyncReader, OpenOptions, Reader};
 use crate::wire::{FourCC, Header, TocEntry, TocHeader};
 
-/// How many proofs of ranges are kept: reads in order come back to the same ones.
-const KEPT: usize = 32;
-/// The number of groups that each proof distinguishes.
+/// How many proofs of ranges are kept, because sequential reads need the same one repeatedly.
+const MAX_KEPT_PROOFS: usize = 32;
+/// The most groups into which a proof divides its range.
 const GROUPS: u64 = 1 << 12;
-/// The longest page or tensor that is proved by its own hash rather than by the hash of its shard.
-const LARGEST: u64 = 64 << 20;
+/// The longest page or tensor that is proved by its own hash instead of by the hash of its shard.
+const MAX_HASHED_RANGE: u64 = 64 << 20;
 
 /// Proves an AERO file by the BLAKE3 of its head (the bytes before its payloads) and the hashes in the head.
 ///
-/// A range of a shard is proved by the hash of its tensor or its page, whichever is shorter. If there are none, it is proved by
-/// the hash of the whole shard, and then the first read goes over all of it. Compressed chunks are proved by the code that
-/// decompresses them, because their hash is of the content. Bytes between chunks are not part of the model and not proved.
+/// A range of a shard is proved by the hash of its tensor or its page, whichever is shorter. If there is
+/// neither, it is proved by the hash of the whole shard, and the first read goes over the whole shard.
+/// Compressed chunks are proved when they are decompressed, because their hash is of the content. Bytes
+/// between chunks are not part of the model and are not proved.
 #[derive(Debug)]
 pub struct HeadProof {
     head: Proved,
@@ -59,8 +61,9 @@ struct Region {
     is_compressed: bool,
 }
 
-/// Opens the AERO file in `source` if the BLAKE3 of the bytes before its payloads is `hash`, as [`pin`](crate::ReaderExt::pin)
-/// returns it. The reader returns no byte of the index and the values that this hash does not prove.
+/// Opens the AERO file in `source` if the BLAKE3 of the bytes before its payloads is `hash`, as returned by
+/// [`pin`](crate::ReaderExt::pin). The reader returns only those bytes of the index and the values that this
+/// hash proves.
 ///
 /// ```
 /// use aero::{OpenOptions, Reader, ReaderExt, open_pinned};
@@ -80,8 +83,8 @@ struct Region {
 /// ```
 ///
 /// # Errors
-/// If it cannot be read, breaks a rule of the format, or exceeds a limit; if its head has another hash; [`Fault::Unpinnable`] if
-/// the head does not have hashes of everything.
+/// If the file cannot be read, breaks a rule of the format, or exceeds a limit; if its head has another hash;
+/// [`Fault::Unpinnable`] if the head does not have hashes of everything.
 pub fn open_pinned<S: Source + Sync>(
     source: S,
     hash: [u8; 32],
@@ -93,14 +96,14 @@ pub fn open_pinned<S: Source + Sync>(
         let proof = HeadProof::new(&source, hash, settings.limits_ref()).await?;
         let source = VerifiedSource::new(source, proof);
         let index = Arc::new(parse_fetched(Index::parser(source.len(), settings), &source).await?);
-        source.proof().learn(&index);
+        source.proof().set_index(&index);
         Ok((index, source))
     });
     let (index, source) = opened.map_err(|error: Error| error.in_source(name.map(Into::into)))?;
     Reader::with_index(index, source)
 }
 
-/// Opens a pinned file, as [`open_pinned`] does, from an asynchronous source.
+/// Opens a pinned file from an asynchronous source. Otherwise this does the same as [`open_pinned`].
 ///
 /// # Errors
 /// The errors of [`open_pinned`].
@@ -113,18 +116,18 @@ pub async fn open_pinned_async<S: Fetch>(
     let proof = HeadProof::new(&source, hash, settings.limits_ref()).await?;
     let source = AsyncVerifiedSource::new(source, proof);
     let index = Arc::new(parse_fetched(Index::parser(source.size(), settings), &source).await?);
-    source.proof().learn(&index);
+    source.proof().set_index(&index);
     AsyncReader::with_index(index, source)
 }
 
 impl HeadProof {
-    /// Reads the head of a file, and checks it.
+    /// Reads and checks the head of a file.
     ///
     /// # Errors
     /// The errors of [`open_pinned`].
     pub async fn new<S: Fetch>(source: &S, hash: [u8; 32], limits: &Limits) -> Result<Self> {
         let file_len = source.size();
-        // Before the hash is checked, nothing in the header is trusted, except for the number of bytes to hash.
+        // Until the hash is checked, the header is trusted only for the number of bytes to hash.
         let first = read(source, 0..Header::LEN.min(file_len)).await?;
         let parts = IndexParser::new(file_len, limits.clone()).head(&first)?;
         let unpinnable = |why: &'static str| malformed(Part::new("header"), 0, Fault::Unpinnable(why));
@@ -147,14 +150,15 @@ impl HeadProof {
         let TocHeader { entry_count, .. } = TocHeader::decode(&mut c)?;
         let entries = ChunkTable::decode_entries(&mut c, entry_count)?;
         let regions = regions(&entries, end).map_err(unpinnable)?;
-        // This checks names and places, as opening does.
+        // Checks names and places, like opening the file does.
         ChunkTable::new(entries, strings, parts.toc.offset(), parts.strings.offset(), file_len, limits)?;
         let (index, tensors, kept) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         Ok(Self { head, regions, file_len, root, index, tensors, kept })
     }
 
-    /// Takes the index of the file, which was read through this proof. Tensors and pages are then proved by their own hashes.
-    pub fn learn(&self, index: &Arc<Index>) {
+    /// Takes the file's index, which must have been read through this proof. From now on, tensors and pages
+    /// are proved by their own hashes.
+    pub fn set_index(&self, index: &Arc<Index>) {
         self.index.get_or_init(|| Arc::clone(index));
     }
 
@@ -163,7 +167,7 @@ impl HeadProof {
         self.regions.get(behind).filter(|region| region.range.start <= at)
     }
 
-    /// The bytes between chunks that contain an offset.
+    /// Returns the bytes between two chunks that contain an offset.
     fn gap(&self, at: u64) -> Range<u64> {
         let behind = self.regions.partition_point(|region| region.range.end <= at);
         let before = behind.checked_sub(1).and_then(|before| self.regions.get(before));
@@ -172,16 +176,16 @@ impl HeadProof {
         start..end
     }
 
-    /// The tensor with its own hash whose bytes contain an offset.
+    /// Returns the tensor that has its own hash and whose bytes contain an offset.
     fn tensor(&self, at: u64) -> Option<(Range<u64>, [u8; 32])> {
         let tensors =
             self.tensors.get_or_init(|| self.index.get().map_or_else(Vec::new, |index| hashed(index)));
         let behind = tensors.partition_point(|&(start, ..)| start <= at);
         let &(start, end, hash) = tensors.get(behind.checked_sub(1)?)?;
-        (at < end && end.saturating_sub(start) <= LARGEST).then_some((start..end, hash))
+        (at < end && end.saturating_sub(start) <= MAX_HASHED_RANGE).then_some((start..end, hash))
     }
 
-    /// The page of a shard that contains an offset.
+    /// Returns the page of a shard that contains an offset.
     async fn page<S: Fetch>(
         &self,
         source: &S,
@@ -191,7 +195,9 @@ impl HeadProof {
         let Some(index) = self.index.get() else { return Ok(None) };
         // The chunk of page hashes is not compressed, and its hash is in the head.
         let pages = index.pages_of(source, region.chunk).await.map_err(io::Error::other)?;
-        let Some(pages) = pages.filter(|pages| pages.page_size() <= LARGEST) else { return Ok(None) };
+        let Some(pages) = pages.filter(|pages| pages.page_size() <= MAX_HASHED_RANGE) else {
+            return Ok(None);
+        };
         let number = at.saturating_sub(region.range.start).checked_div(pages.page_size()).unwrap_or_default();
         let start = region.range.start.saturating_add(number.saturating_mul(pages.page_size()));
         let end = start.saturating_add(pages.page_size()).min(region.range.end);
@@ -200,7 +206,7 @@ impl HeadProof {
 
     fn known(&self, at: u64) -> Option<Arc<HashProof>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // If two ranges contain it, the shorter one belongs to a tensor or page.
+        // If two ranges contain the offset, the shorter one belongs to a tensor or page.
         let holds = |known: &&(usize, &Arc<HashProof>)| known.1.range().contains(&at);
         let len =
             |known: &(usize, &Arc<HashProof>)| known.1.range().end.saturating_sub(known.1.range().start);
@@ -213,7 +219,7 @@ impl HeadProof {
     fn keep(&self, range: Range<u64>, hash: [u8; 32]) -> Arc<HashProof> {
         let proof = Arc::new(HashProof::for_range(range, hash, Arc::clone(&self.root)).groups(GROUPS));
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT {
+        if kept.len() >= MAX_KEPT_PROOFS {
             kept.pop_front();
         }
         kept.push_back(Arc::clone(&proof));
@@ -221,7 +227,7 @@ impl HeadProof {
     }
 }
 
-/// The chunks in the order of the file; an error if a chunk is not proved by a hash of its own.
+/// Returns the chunks in file order. Fails if a chunk has no hash to prove it.
 fn regions(entries: &[TocEntry], head: u64) -> std::result::Result<Vec<Region>, &'static str> {
     let mut regions = Vec::new();
     for (chunk, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.length > 0) {
@@ -243,7 +249,7 @@ fn regions(entries: &[TocEntry], head: u64) -> std::result::Result<Vec<Region>, 
     Ok(regions)
 }
 
-/// The offset, length and hash of each tensor that has a hash.
+/// Returns the start, end and hash of each tensor that has a hash.
 fn hashed(index: &Index) -> Vec<(u64, u64, [u8; 32])> {
     if !index.tensors.has_hashes() {
         return Vec::new();
@@ -271,9 +277,9 @@ impl Proof for HeadProof {
         if let Some(known) = self.known(at) {
             return known.part(source, at).await;
         }
-        let shard = index_of_shard(self.index.get(), region);
-        let page = if shard { self.page(source, at, region).await? } else { None };
-        let tensor = if shard { self.tensor(at) } else { None };
+        let is_shard = is_shard(self.index.get(), region);
+        let page = if is_shard { self.page(source, at, region).await? } else { None };
+        let tensor = if is_shard { self.tensor(at) } else { None };
         let len = |(range, _): &(Range<u64>, [u8; 32])| range.end.saturating_sub(range.start);
         let shortest = [page, tensor].into_iter().flatten().min_by_key(len);
         let (range, hash) = shortest.unwrap_or_else(|| (region.range.clone(), region.hash));
@@ -281,7 +287,7 @@ impl Proof for HeadProof {
     }
 
     fn has_all_hashes(&self) -> bool {
-        // Every other chunk has one, or opening fails.
+        // Every other chunk has a hash, or opening fails.
         self.regions.iter().all(|region| region.hash != [0; 32])
     }
 
@@ -293,6 +299,6 @@ impl Proof for HeadProof {
     }
 }
 
-fn index_of_shard(index: Option<&Arc<Index>>, region: &Region) -> bool {
+fn is_shard(index: Option<&Arc<Index>>, region: &Region) -> bool {
     index.and_then(|index| index.chunk(region.chunk)).is_some_and(|chunk| chunk.fourcc == FourCC::WTSH)
 }

@@ -1,9 +1,10 @@
-//! Opens AERO files: the implementation of the format for readers, and the methods that only AERO has.
+//! Opens AERO files: implements the traits of modelfmt-core's readers for this format, and adds the methods
+//! that only AERO has.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
 
-use modelfmt_core::claims::{FileClaims, Wanted};
+use modelfmt_core::claims::{FileClaims, WantedRange};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
     Bytes, Encoding, Execution, Fetch, Location, OpenFile, Part, Report, Source, TensorTable, VerifyLevel,
@@ -19,21 +20,21 @@ use crate::pages::PageHashes;
 use crate::parser::IndexParser;
 use crate::wire::FourCC;
 
-/// How an AERO file is opened.
+/// Options for opening an AERO file.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
-/// An open AERO file: its [`Index`] and the source of its bytes. Reads check no hashes of values, except through
-/// [`checked`](Self::checked).
+/// An open AERO file: its [`Index`] and the source of its bytes. Reads check no hashes of values, except
+/// through [`checked`](Self::checked).
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open AERO file over bytes that arrive later, such as from an object store.
+/// An open AERO file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -56,7 +57,8 @@ impl FileIndex for Index {
         self.tensors()
     }
 
-    /// The index of a set lists tensors whose shards are in other files: these have no offset here.
+    /// Returns the location of a tensor. In the index of a set, tensors whose shards are in other files have
+    /// no offset.
     fn location(&self, position: usize) -> Option<Location> {
         let elsewhere = || Location { file: None, offset: None, stored_nbytes: 0, encoding: Encoding::Raw };
         self.location(position).or_else(|| self.tensors().info(position).map(|_| elsewhere()))
@@ -88,7 +90,7 @@ impl FileIndex for Index {
     async fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
         crate::claims::of_tensors(index, source, wanted, claims).await
@@ -103,7 +105,7 @@ impl FileIndex for Index {
         Some("0.1".to_owned())
     }
 
-    /// The JSON of the MJSN chunk; empty if the file has none.
+    /// Returns the JSON of the MJSN chunk, or an empty object if the file has none.
     async fn metadata<S: Fetch>(&self, source: &S) -> Result<Object> {
         self.json(source).await.map(Option::unwrap_or_default)
     }
@@ -112,8 +114,8 @@ impl FileIndex for Index {
         self.tree_of_both(source).await.map(Value::Object)
     }
 
-    /// The JSON; the manifest's name and architecture, if the JSON lacks them; and under `manifest.` what else the manifest has
-    /// beyond the description of the file.
+    /// Returns the JSON, plus what only the manifest has: the name and architecture if the JSON lacks them,
+    /// and, under `manifest.`, all other keys that do not describe the file itself.
     async fn flat_metadata<S: Fetch>(&self, source: &S) -> Result<Object> {
         let (json, manifest) = (self.json(source).await?, self.manifest(source).await?);
         Ok(crate::manifest::flatten(json.unwrap_or_default(), manifest.unwrap_or_default()))
@@ -139,7 +141,8 @@ impl FileIndex for Index {
     }
 
     async fn verify<S: Fetch>(&self, source: &S, level: VerifyLevel, work: &Execution<'_>) -> Report {
-        // Each byte is checked by the hash of its chunk. If a pin has proved these hashes, the bytes need no other proof.
+        // The hash of its chunk checks each byte. If a pin has proved these hashes, the bytes need no other
+        // proof.
         let found = match source.before_proof() {
             Some(source) => crate::verify::findings(self, &source, level, work).await,
             None => crate::verify::findings(self, source, level, work).await,
@@ -148,40 +151,40 @@ impl FileIndex for Index {
     }
 }
 
-/// Methods that only AERO has: for chunks, the manifest and hashes of pages.
+/// Methods that only AERO has: for chunks, the manifest and page hashes.
 pub trait ReaderExt {
-    /// The content of a chunk: decompressed if it is compressed, and verified by its BLAKE3.
+    /// Returns the content of a chunk, decompressed if necessary and verified by its BLAKE3.
     ///
-    /// Reads all of it: for the weights of a shard, ask for tensors instead.
+    /// This reads the whole chunk. To read weights, request tensors instead.
     ///
     /// # Errors
     /// [`Fault::NoChunk`], [`Error::Io`]; [`Fault::Hash`] and others if the chunk is damaged; [`Error::Limit`].
     fn chunk(&self, fourcc: FourCC, name: &str) -> Result<Content<'_>>;
 
-    /// The content of the chunk at a position in TOC order.
+    /// Returns the content of the chunk at a position in TOC order.
     ///
     /// # Errors
-    /// If there is no such chunk; if it cannot be read or decompressed, or does not match its hash.
+    /// If there is no such chunk, if it cannot be read or decompressed, or if it does not match its hash.
     fn chunk_at(&self, position: usize) -> Result<Content<'_>>;
 
-    /// The BLAKE3 of the file's bytes before its payloads: header, TOC and names, with the hashes of all chunks. `None` if these
-    /// are not before the payloads.
+    /// Returns the BLAKE3 of the file's bytes before its payloads: the header, the TOC with the hashes of all
+    /// chunks, and the names. Returns `None` if these are not before the payloads.
     ///
     /// # Errors
     /// [`Error::Io`].
     fn pin(&self) -> Result<Option<[u8; 32]>>;
 
-    /// The manifest (MMSG). `None` if the file has none.
+    /// Returns the manifest (MMSG), or `None` if the file has none.
     ///
     /// # Errors
     /// If it cannot be read, decompressed or decoded, or does not match its hash.
     fn manifest(&self) -> Result<Option<Object>>;
 
-    /// The page hashes of a shard; `None` if the file has none for it.
+    /// Returns the page hashes of a shard, or `None` if the file has none for it.
     ///
     /// # Errors
-    /// If the chunk cannot be read, or does not match its hash; [`Fault::Pages`] and others if the page hashes do not fit the
-    /// shard.
+    /// If the chunk cannot be read or does not match its hash; [`Fault::Pages`] and others if the page hashes
+    /// do not fit the shard.
     fn page_hashes(&self, shard_id: u64) -> Result<Option<Arc<PageHashes>>>;
 }
 

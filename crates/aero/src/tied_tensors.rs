@@ -1,4 +1,5 @@
-//! Tensors that share the bytes of another: these are stored once (docs/formats/aero.md#tied-tensors).
+//! Tensors that share the bytes of another tensor. The bytes are stored once
+//! (docs/formats/aero.md#tied-tensors).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
@@ -20,28 +21,30 @@ impl Ties {
                 |why| WriteError::Unsupported { part: Part::named("tensor", name), fault: Fault::Tie(why) };
             let find = |name: &str| tensors.find(name).and_then(|at| Some((at, tensors.info(at)?.nbytes)));
             let (position, nbytes) = find(name).ok_or_else(|| unfit("it is not written"))?;
-            let (home, home_nbytes) = find(of).ok_or_else(|| unfit("the other one is not written"))?;
-            if home >= position {
+            let (other, other_nbytes) = find(of).ok_or_else(|| unfit("the other one is not written"))?;
+            if other >= position {
                 return Err(unfit("the other one has to come before it"));
             }
-            if nbytes != home_nbytes {
+            if nbytes != other_nbytes {
                 return Err(unfit("the other one has another number of bytes"));
             }
             if nbytes > 0 {
-                ties.insert(position, home);
+                ties.insert(position, other);
             }
         }
-        // For a tensor that is tied to a tied one: earlier tensors are resolved already.
+        // Follows chains: a tensor may be tied to a tied tensor. Ties of earlier tensors are already
+        // resolved.
         let positions: Vec<usize> = ties.keys().copied().collect();
         for position in positions {
-            let home = ties.get(&position).and_then(|home| ties.get(home)).copied();
-            home.into_iter().for_each(|home| _ = ties.insert(position, home));
+            let other = ties.get(&position).and_then(|other| ties.get(other)).copied();
+            other.into_iter().for_each(|other| _ = ties.insert(position, other));
         }
         Ok(Self(ties))
     }
 
-    /// The position of the tensor whose bytes the one at a position shares; `None` if it has its own.
-    pub(crate) fn home(&self, position: usize) -> Option<usize> {
+    /// Returns the position of the tensor whose bytes the tensor at `position` shares, or `None` if that
+    /// tensor has its own bytes.
+    pub(crate) fn tied_to(&self, position: usize) -> Option<usize> {
         self.0.get(&position).copied()
     }
 }

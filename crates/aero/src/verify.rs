@@ -1,4 +1,4 @@
-//! The checks that opening does not make. Their names are the same as in `modelfmt verify`.
+//! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(crate) async fn findings<S: Fetch>(
     v.found
 }
 
-/// The findings of each check, and what each looked at.
+/// The findings of each check, and how much each check covered.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) structure: Vec<String>,
@@ -53,12 +53,12 @@ pub(crate) struct Findings {
     ihsh_count: usize,
     phsh_count: usize,
     has_tensor_hashes: bool,
-    /// Chunks without a hash in the TOC: the first few, and how many there are.
+    /// Chunks without a hash in the TOC: the names of the first few, and the number of all.
     unhashed: (Vec<String>, usize),
 }
 
 impl Findings {
-    /// How many chunks without a hash are named in the report.
+    /// The most chunks without a hash that the report names.
     const NAMED: usize = 3;
 
     fn of(index: &Index) -> Self {
@@ -108,9 +108,9 @@ impl Findings {
         *count = (*count).saturating_add(1);
     }
 
-    /// What `chunk-hashes` looked at. An attacker who changes a chunk can zero its hash, so chunks without a hash do not count as
-    /// good.
-    fn looked_at(&self, level: VerifyLevel) -> String {
+    /// Returns what `chunk-hashes` covered. An attacker who changes a chunk can zero its hash, so chunks
+    /// without a hash do not count as good.
+    fn coverage(&self, level: VerifyLevel) -> String {
         let which = if level >= VerifyLevel::Full { "all chunks" } else { "TIDX, MMSG and MJSN" };
         let (chunks, count) = &self.unhashed;
         let named = chunks.join(", ");
@@ -124,7 +124,7 @@ impl Findings {
     pub(crate) fn report(self, level: VerifyLevel) -> Report {
         let mut report = Report::new(level);
         let (chunks, tensors) = (self.chunk_count, self.tensor_count);
-        let looked_at = self.looked_at(level);
+        let coverage = self.coverage(level);
         report.add("structure", self.structure, format!("{chunks} chunks, {tensors} tensors"));
         report.add("extents", self.extents, format!("{chunks} chunks, {tensors} tensors"));
         if level >= VerifyLevel::Control {
@@ -133,8 +133,8 @@ impl Findings {
                 n => report.add("ihsh", self.ihsh, format!("{n} IHSH")),
             }
             match self.unhashed.1 {
-                0 => report.add("chunk-hashes", self.chunks, looked_at),
-                _ => report.add_partial("chunk-hashes", self.chunks, looked_at),
+                0 => report.add("chunk-hashes", self.chunks, coverage),
+                _ => report.add_partial("chunk-hashes", self.chunks, coverage),
             }
         }
         if level >= VerifyLevel::Full {
@@ -157,16 +157,16 @@ struct Verifier<'a, S> {
     source: &'a S,
     index: &'a Index,
     found: Findings,
-    /// Whether the file has any WTSH.
+    /// Whether the file has any WTSH chunk.
     has_shards: bool,
-    /// Chunks that share bytes with an earlier one, and that one. Their content is not looked at: a small file could list the
-    /// same bytes a million times.
+    /// Chunks that share bytes with an earlier chunk, each with that chunk. Their content is not checked,
+    /// because a small file could list the same bytes a million times.
     skipped: BTreeMap<usize, usize>,
     /// Whether the progress callback asked to stop.
     stopped: bool,
 }
 
-/// Chunks that begin inside an earlier chunk, or take the same bytes.
+/// Finds chunks that begin inside an earlier chunk or take the same bytes. Returns the earlier chunk of each.
 fn chunk_overlaps(index: &Index) -> BTreeMap<usize, usize> {
     let mut order: Vec<(u64, u64, usize)> = index
         .chunks()
@@ -189,14 +189,14 @@ fn chunk_overlaps(index: &Index) -> BTreeMap<usize, usize> {
 }
 
 impl<S: Fetch> Verifier<'_, S> {
-    /// Faults with which a file still opens. Nothing is read.
+    /// Reports faults that do not keep a file from opening. Reads nothing.
     fn header(&mut self) {
         self.reserved();
         let toc = self.index.header.toc_offset;
-        for twin in self.index.chunks.twins() {
-            let Some(chunk) = self.index.chunk(twin) else { continue };
+        for duplicate in self.index.chunks.duplicates() {
+            let Some(chunk) = self.index.chunk(duplicate) else { continue };
             let what = Fault::DuplicateChunk(chunk.fourcc);
-            self.found.structure.push(finding(&chunk.part(), entry_at(toc, twin), what));
+            self.found.structure.push(finding(&chunk.part(), entry_at(toc, duplicate), what));
         }
         for (position, chunk) in self.index.chunks().enumerate() {
             if let Err(error) = chunk.check_lengths() {
@@ -251,8 +251,8 @@ impl<S: Fetch> Verifier<'_, S> {
         }
     }
 
-    /// A file without any shard is the index of a set. In any other file, every shard of a tensor must be there
-    /// (docs/formats/aero.md#a-file-without-tensors).
+    /// Checks that every tensor's shard is in the file, unless the file has no shards: then it is the index
+    /// of a set (docs/formats/aero.md#a-file-without-tensors).
     fn missing_shards(&mut self) {
         if !self.has_shards {
             return;
@@ -287,8 +287,8 @@ impl<S: Fetch> Verifier<'_, S> {
         ControlFlow::Continue(())
     }
 
-    /// Checks one control hash. All of them together may cover as many bytes as the file has, of which `left` are left: otherwise
-    /// many small chunks could ask for any amount of hashing.
+    /// Checks one control hash. All control hashes together may cover as many bytes as the file has, and
+    /// `left` is what remains of that. Otherwise many small chunks could ask for any amount of hashing.
     async fn control_chunk(
         &self,
         position: usize,
@@ -301,8 +301,8 @@ impl<S: Fetch> Verifier<'_, S> {
         control::check(self.index, self.source, &stated, work).await
     }
 
-    /// Checks every chunk but shards and IHSH: at [`VerifyLevel::Control`] those that a reader needs, at [`VerifyLevel::Full`]
-    /// all.
+    /// Checks chunks other than shards and IHSH: at [`VerifyLevel::Control`] those that a reader needs, at
+    /// [`VerifyLevel::Full`] all of them.
     async fn metadata(&mut self, level: VerifyLevel, work: &Execution<'_>) -> ControlFlow<()> {
         let mut expansion = Expansion::default();
         for (position, chunk) in self.index.chunks().enumerate() {
@@ -314,7 +314,8 @@ impl<S: Fetch> Verifier<'_, S> {
             if level < at || self.is_skipped(position) || chunk.check_lengths().is_err() {
                 continue; // reported before
             }
-            // The callback is asked for each chunk: a compressed one can be a thousand times as long as its stored bytes.
+            // Asks the callback before each chunk, because a compressed one can be a thousand times as long
+            // as its stored bytes.
             if work.advance(0).is_break() {
                 self.found.chunks.push(Error::Cancelled.to_string());
                 return ControlFlow::Break(());
@@ -345,7 +346,7 @@ impl<S: Fetch> Verifier<'_, S> {
         ControlFlow::Continue(())
     }
 
-    /// A file without shards is the index of a set only if its manifest agrees.
+    /// Reports a file without shards whose manifest lists some. It is not the index of a set.
     fn listed_shards(&mut self, chunk: &Chunk<'_>, manifest: &modelfmt_core::value::Object) {
         let listed =
             manifest.optional_array("shards").ok().flatten().map_or(0, modelfmt_core::value::List::len);
@@ -355,7 +356,7 @@ impl<S: Fetch> Verifier<'_, S> {
         }
     }
 
-    /// Computes all hashes over each shard, in one pass over it. An error if the work was stopped.
+    /// Computes all hashes over each shard, in one pass over it. Fails if the work was stopped.
     async fn shards(&mut self, work: &Execution<'_>) -> Result<(), ()> {
         let pages = self.page_hashes().await;
         let mut tensors: BTreeMap<usize, ShardTensors> =
@@ -437,7 +438,8 @@ impl<S: Fetch> Verifier<'_, S> {
         }
     }
 
-    /// Checks hashes that are malformed, and those of tensors without bytes, which no pass over a shard sees.
+    /// Reports malformed hashes, and checks those of tensors without bytes, which a pass over a shard does
+    /// not see.
     fn malformed_hashes(&mut self) {
         let empty = *blake3::hash(&[]).as_bytes();
         for (position, info) in self.index.tensors().iter().enumerate() {
@@ -456,7 +458,7 @@ impl<S: Fetch> Verifier<'_, S> {
         Part::named("tensor", self.index.tensors().info(position).map_or("", |info| info.name))
     }
 
-    /// The page hashes of each shard that has valid ones.
+    /// Returns the page hashes of each shard that has valid ones.
     async fn page_hashes(&mut self) -> BTreeMap<usize, Arc<PageHashes>> {
         let mut pages = BTreeMap::new();
         for (position, chunk) in self.index.chunks().enumerate() {
@@ -466,7 +468,8 @@ impl<S: Fetch> Verifier<'_, S> {
             let content = match self.index.content(self.source, position).await {
                 Ok(content) => content,
                 Err(error) => {
-                    // Damage was reported with the chunks; only I/O errors are new, because a source can fail at any time.
+                    // Damage was reported with the chunks. Only I/O errors are new, because a source can fail
+                    // at any time.
                     if error.is_io() {
                         self.found.pages.push(with_causes(&error));
                     }
@@ -496,7 +499,8 @@ impl<S: Fetch> Verifier<'_, S> {
         PageHashes::new(payload, chunk.name, &shard).map(|hashes| (position, hashes))
     }
 
-    /// Checks that the bytes between chunks are zero: no hash covers them, and no change of the file may go unseen.
+    /// Checks that the bytes between chunks are zero. No hash covers them, and every change of the file must
+    /// be noticed.
     async fn padding(&mut self, work: &Execution<'_>) {
         let mut covered: Vec<(u64, u64)> = self
             .index
@@ -541,14 +545,14 @@ impl<S: Fetch> Verifier<'_, S> {
 struct ShardTensors {
     /// The position of the shard's chunk.
     chunk: usize,
-    /// Ascending spans that do not overlap, each with the tensors that take exactly these bytes.
+    /// Ascending spans that do not overlap, each with the tensors that take exactly its bytes.
     spans: Vec<(Range<u64>, Vec<usize>)>,
-    /// Tensors that overlap an earlier one in part; they are in no span.
+    /// Tensors that partly overlap an earlier one. They are in no span.
     overlaps: Vec<String>,
 }
 
-/// The tensors that have bytes, by shard. Two tensors over the same bytes (tied weights) are legal, a partial overlap is a
-/// finding.
+/// Returns the tensors that have bytes, by shard. Two tensors may take the same bytes (tied weights). A
+/// partial overlap is a finding.
 fn tensors_by_shard(index: &Index) -> Vec<ShardTensors> {
     let mut order: Vec<(usize, (u64, u64), usize)> = Vec::new();
     for position in 0..index.tensors().len() {

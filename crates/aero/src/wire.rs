@@ -1,4 +1,4 @@
-//! Records as they are in the file: header, TOC entries, and codes of dtypes.
+//! The records of a file: the header, the TOC entries, and the dtype codes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonError, DType, Part, author::Cursor};
@@ -6,20 +6,21 @@ use modelfmt_core::{CommonError, DType, Part, author::Cursor};
 use crate::error::{Error, Fault, Result};
 pub use crate::fourcc::FourCC;
 
-/// AERO 0.1, "Limits": the most TOC entries of a file.
+/// The most TOC entries of a file (AERO 0.1, "Limits").
 pub(crate) const MAX_ENTRY_COUNT: u64 = 1_000_000;
-/// AERO 0.1, "Limits": the most bytes of a string table.
+/// The most bytes of a string table (AERO 0.1, "Limits").
 pub(crate) const MAX_STRING_TABLE: u64 = 1 << 29;
-/// The longest name of a chunk, in bytes, that aerotensor reads. The specification has no such limit.
+/// The longest chunk name in bytes that aerotensor reads. The specification has no such limit.
 pub(crate) const MAX_CHUNK_NAME: u64 = 4_096;
-/// AERO 0.1, "Limits": the most bytes of a metadata chunk, uncompressed.
+/// The most bytes of a metadata chunk, uncompressed (AERO 0.1, "Limits").
 pub(crate) const MAX_METADATA_ULEN: u64 = 1 << 31;
 
-/// The alignment of metadata payloads that we write.
+/// The alignment of metadata payloads that this crate writes.
 pub(crate) const METADATA_ALIGNMENT: u64 = 16;
-/// The alignment of shards that we write, and of the tensors in them (docs/formats/aero.md#alignment).
+/// The alignment of shards that this crate writes, and of the tensors in them
+/// (docs/formats/aero.md#alignment).
 pub(crate) const WEIGHT_ALIGNMENT: u64 = 64;
-/// AERO 0.1, "Design goals": the required alignment of a shard.
+/// The required alignment of a shard (AERO 0.1, "Design goals").
 pub(crate) const SHARD_ALIGNMENT: u64 = 16;
 
 /// A chunk's flags. Unknown bits are kept (docs/formats/aero.md#unknown-things).
@@ -29,32 +30,32 @@ pub struct ChunkFlags(pub u32);
 impl ChunkFlags {
     /// The payload is one zstd frame.
     pub const COMPRESSED_ZSTD: Self = Self(0x0001);
-    /// Should be mapped for speed.
+    /// The chunk should be mapped for speed.
     pub const CHUNK_IS_MMAP_CRITICAL: Self = Self(0x0002);
-    /// Holds an index structure.
+    /// The chunk holds an index structure.
     pub const CHUNK_IS_INDEX: Self = Self(0x0004);
-    /// Readers may skip it.
+    /// Readers may skip the chunk.
     pub const CHUNK_IS_OPTIONAL: Self = Self(0x0008);
 
-    /// Whether all bits of `flags` are set.
+    /// Returns whether all bits of `flags` are set.
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// The union of both sets of flags.
+    /// Returns the union of both sets of flags.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
     }
 
-    /// Whether the payload is a zstd frame (docs/formats/aero.md#chunk-lengths).
+    /// Returns whether the payload is a zstd frame (docs/formats/aero.md#chunk-lengths).
     #[must_use]
     pub const fn is_compressed(self) -> bool {
         self.contains(Self::COMPRESSED_ZSTD)
     }
 
-    /// The names of the bits that are set, lowest first; an unknown bit as `0x10`.
+    /// Returns the names of the bits that are set, lowest first. An unknown bit has a name such as `0x10`.
     pub fn names(self) -> impl Iterator<Item = String> {
         (0..32).map(|bit| 1u32 << bit).filter(move |bit| self.0 & bit != 0).map(|bit| match Self(bit) {
             Self::COMPRESSED_ZSTD => "COMPRESSED_ZSTD".to_owned(),
@@ -98,7 +99,8 @@ impl Header {
         Ok(Self { toc_offset, toc_length, strings_offset, strings_length, uuid, reserved_zero })
     }
 
-    /// The offset from which payloads can begin, in a file of that length whose control region is before them.
+    /// Returns the offset from which payloads can begin, if the control region of a file of this length is
+    /// before that offset.
     pub(crate) fn payloads_start(&self, file_len: u64) -> Option<u64> {
         let end = self.strings_offset.checked_add(self.strings_length)?.checked_next_multiple_of(16)?;
         let toc_end = self.toc_offset.checked_add(self.toc_length)?;
@@ -166,7 +168,7 @@ pub(crate) struct TocEntry {
 
 impl TocEntry {
     pub(crate) const LEN: u64 = 80;
-    /// The offset of the hash in an entry; it takes the rest of the entry.
+    /// The offset of the hash in an entry. The hash takes the rest of the entry.
     pub(crate) const HASH_AT: u64 = 48;
 
     pub(crate) fn decode(c: &mut Cursor<'_>, entry: u64) -> Result<Self, CommonError> {
@@ -197,10 +199,10 @@ impl TocEntry {
     }
 }
 
-/// AERO 0.1, "DType Enum": the code for data of a codec.
+/// The code of data that a codec has packed (AERO 0.1, "DType Enum").
 pub(crate) const PACKED: u64 = 0x8000;
 
-/// AERO 0.1, "DType Enum", in the order of the codes from 0 on.
+/// The dtypes in the order of their codes, from 0 on (AERO 0.1, "DType Enum").
 const CODES: [DType; 13] = [
     DType::F16,
     DType::F32,
@@ -217,7 +219,7 @@ const CODES: [DType; 13] = [
     DType::Bool,
 ];
 
-/// The dtype of a code; [`DType::Packed`] for 0x8000.
+/// Returns the dtype of a code; [`DType::Packed`] for 0x8000.
 #[inline]
 pub(crate) fn dtype_of(code: u64) -> Option<DType> {
     if code == PACKED {
@@ -226,7 +228,7 @@ pub(crate) fn dtype_of(code: u64) -> Option<DType> {
     CODES.get(usize::try_from(code).ok()?).copied()
 }
 
-/// The code that a dtype is written with; ggml's block types are packed.
+/// Returns the code of a dtype. ggml's block types have the code of packed data.
 #[must_use]
 pub(crate) fn code_of(dtype: DType) -> Option<u64> {
     if dtype == DType::Packed || (dtype.is_quantized() && dtype.ggml_type().is_some()) {
@@ -235,19 +237,19 @@ pub(crate) fn code_of(dtype: DType) -> Option<u64> {
     CODES.iter().position(|&d| d == dtype).map(|code| code as u64)
 }
 
-/// Whether AERO can hold a dtype: the dtypes with codes, and ggml's block types as packed tensors
-/// (docs/formats/aero.md#packed-tensors).
+/// Returns whether AERO can hold a dtype: it can hold the dtypes that have codes, and ggml's block types as
+/// packed tensors (docs/formats/aero.md#packed-tensors).
 #[must_use]
 pub fn can_hold(dtype: DType) -> bool {
     code_of(dtype).is_some()
 }
 
-/// The name of the chunk of a shard.
+/// Returns the name of the chunk of a shard.
 pub(crate) fn shard_name(shard: u64) -> String {
     format!("weights.shard{shard}")
 }
 
-/// The shard that a chunk of this name holds. Only the canonical form of the number is accepted.
+/// Returns the shard that a chunk of this name holds. Only the canonical form of the number is accepted.
 pub(crate) fn shard_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("weights.shard")?;
     let canonical = digits == "0" || !digits.starts_with(['0', '+']);

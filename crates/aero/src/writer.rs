@@ -12,19 +12,19 @@ use crate::layout::{Plan, Shard};
 use crate::pages::PageHashes;
 use crate::wire::shard_name;
 
-/// The result of writing a file, for a set's index.
+/// The result of writing a file, used for a set's index.
 #[cfg_attr(not(feature = "set"), allow(dead_code))]
 pub(crate) struct Written {
     pub(crate) file_len: u64,
-    /// The hash of each tensor, if asked for.
+    /// The hash of each tensor, if tensor hashes were requested.
     pub(crate) hashes: Vec<[u8; 32]>,
 }
 
 impl Plan {
-    /// Writes the file: reads each tensor's values once, in pieces, and hashes them in the same pass.
+    /// Writes the file. Reads each tensor's values once, in pieces, and hashes them in the same pass.
     ///
-    /// Memory use does not depend on the model's size, except for the index and 32 bytes for each page that is hashed. Each
-    /// thread has a buffer of 4 MiB.
+    /// Memory use does not depend on the model's size, except for the index and 32 bytes per hashed page.
+    /// Each thread has a buffer of 4 MiB.
     ///
     /// # Errors
     /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`].
@@ -60,7 +60,7 @@ impl Plan {
         Ok(Written { file_len: writer.finish()?, hashes })
     }
 
-    /// Writes a shard and returns the hashes over it.
+    /// Writes a shard and returns its hashes.
     fn shard(
         &self,
         shard: &Shard,
@@ -86,29 +86,29 @@ impl Plan {
         let pass = pass(shard.len, tensors, self.page_size);
         let region = Region { extent, fill: 0, segments: &segments };
         region
-            .write(data, sink, work, |at, bytes| pass.look(at.saturating_sub(begin), bytes), drop)
+            .write(data, sink, work, |at, bytes| pass.observe(at.saturating_sub(begin), bytes), drop)
             .map_err(|error| self.named(error))?;
         Ok(pass.into())
     }
 
-    /// The tensors of a shard that have their own bytes, and their ranges in the shard.
+    /// Returns the tensors of a shard that have their own bytes, with their ranges in the shard.
     fn spans(&self, shard: &Shard) -> impl Iterator<Item = (usize, Range<u64>)> {
         shard.tensors.clone().filter_map(|position| {
             let (info, start) = (self.tensors.info(position)?, self.tensors.offset(position)?);
-            let is_own = info.nbytes > 0 && self.ties.home(position).is_none();
+            let is_own = info.nbytes > 0 && self.ties.tied_to(position).is_none();
             is_own.then(|| (position, start..start.saturating_add(info.nbytes)))
         })
     }
 
-    /// Adds the hash of every tensor of a shard to those of earlier shards; `found` has the hashes of the tensors that have their
-    /// own bytes.
+    /// Appends the hash of every tensor of a shard to those of earlier shards. `found` has the hashes of the
+    /// tensors that have their own bytes.
     fn all_hashes(&self, shard: &Shard, found: &[[u8; 32]], all: &mut Vec<[u8; 32]>) {
         let empty = *blake3::hash(&[]).as_bytes();
         let mut found = found.iter();
         for position in shard.tensors.clone().filter(|_| self.hashed_tidx.is_some()) {
             let has_bytes = self.tensors.info(position).is_some_and(|info| info.nbytes > 0);
-            all.push(match self.ties.home(position) {
-                Some(home) => all.get(home).copied().unwrap_or(empty),
+            all.push(match self.ties.tied_to(position) {
+                Some(other) => all.get(other).copied().unwrap_or(empty),
                 None if has_bytes => found.next().copied().unwrap_or(empty),
                 None => empty,
             });

@@ -1,7 +1,7 @@
-//! The CRC of the footer, which covers every byte before it, as a claim.
+//! The CRC of the footer, which covers every byte before it, as a claim for checked reads.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
+use modelfmt_core::claims::{Claim, FileClaims, WantedRange, merged};
 use modelfmt_core::{
     Fetch, Part,
     author::{Crc, Crc32, Cursor, Extent},
@@ -10,14 +10,15 @@ use modelfmt_core::{
 use crate::error::{Error, Fault, Result, malformed};
 use crate::index::Index;
 
-/// The CRC that the footer states. It is read from the source, because the index may be older than the file.
+/// Reads the CRC that the footer states. It comes from the source, because the index may be older than the
+/// file.
 pub(crate) async fn stated(footer: Extent, source: &impl Fetch) -> Result<u32> {
     let (at, len) = (footer.offset(), footer.len());
     let bytes = source.fetch(footer.range()).await.map_err(|source| Error::Io { at, len, source })?;
     Ok(Cursor::new(&bytes, at).u32("crc32")?)
 }
 
-/// The error for a CRC that does not match the bytes before `footer`.
+/// Returns the error for a CRC that does not match the bytes before `footer`.
 pub(crate) fn differs(footer: Extent, found: u32, stated: u32) -> Error {
     let part = Part::new("footer").with_field("crc32");
     malformed(part, footer.offset(), Fault::Crc { found, stated })
@@ -26,8 +27,8 @@ pub(crate) fn differs(footer: Extent, found: u32, stated: u32) -> Error {
 /// Checks the decompressed content of a compressed file against the CRC in its footer, if it has one.
 pub(crate) fn check_image(index: &Index) -> Result<Option<Crc>> {
     let (Some(image), Some(footer)) = (&index.image, index.sections().footer) else { return Ok(None) };
-    let cut = usize::try_from(footer.offset()).unwrap_or(usize::MAX);
-    let (before, bytes) = image.bytes().split_at_checked(cut).unwrap_or_default();
+    let footer_at = usize::try_from(footer.offset()).unwrap_or(usize::MAX);
+    let (before, bytes) = image.bytes().split_at_checked(footer_at).unwrap_or_default();
     let (found, stated) = (Crc::of(before), Cursor::new(bytes, footer.offset()).u32("crc32")?);
     if found.value == stated { Ok(Some(found)) } else { Err(differs(footer, found.value, stated)) }
 }
@@ -36,11 +37,11 @@ pub(crate) fn check_image(index: &Index) -> Result<Option<Crc>> {
 pub(crate) async fn claims(
     index: &Index,
     source: &impl Fetch,
-    wanted: &[Wanted],
+    wanted: &[WantedRange],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
     if index.image.is_some() {
-        // The decompressed content is in memory, so the CRC is checked now.
+        // The decompressed content is in memory, so its CRC is checked now.
         if check_image(index)?.is_some() {
             out.note_checked();
         }
@@ -48,7 +49,7 @@ pub(crate) async fn claims(
     }
     let Some(footer) = index.sections().footer else { return Ok(()) };
     let end = footer.offset();
-    let range = |wanted: &Wanted| index.tensors().extent(wanted.position, index.file_len());
+    let range = |wanted: &WantedRange| index.tensors().extent(wanted.position, index.file_len());
     // The bytes before the tensors were read when the file was opened.
     let head = 0..index.sections().data.offset();
     let read = merged(wanted.iter().filter_map(range).map(Extent::range).chain([head]).collect());

@@ -1,4 +1,4 @@
-//! Changes the metadata and the names of tensors of a file. The values stay as they are.
+//! Changes the metadata of a file and the names of its tensors. The values stay as they are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,16 +14,17 @@ use crate::metadata::Metadata;
 use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, Header};
 
 impl Index {
-    /// The file with some tensors renamed (`names` maps positions to new names) and, if given, with other metadata. The values
-    /// and their places in the data section stay as they are. If the index was sorted by name, it is sorted again.
+    /// Renames tensors (`names` maps positions to new names), replaces the metadata if given, and returns the
+    /// new content of the file. The values and their places in the data section stay as they are. If the
+    /// index was sorted by name, it is sorted again.
     ///
-    /// The data section keeps its place if metadata and index still fit before it; spaces fill up the metadata. Then the file
-    /// can be changed in place. The new CRC is computed from the old one without reading the values, so it still does not match
-    /// values that are damaged.
+    /// The data section keeps its place if the metadata and the index still fit before it; spaces fill up the
+    /// metadata. The file can then be changed in place. The new CRC is computed from the old one without
+    /// reading the values, so damaged values still do not match it.
     ///
     /// # Errors
-    /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] if APR cannot hold a name or the metadata, if a
-    /// name occurs twice, or if the content of the file is compressed.
+    /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] if APR cannot hold a name or the
+    /// metadata, if a name occurs twice, or if the content of the file is compressed.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -42,7 +43,7 @@ impl Index {
         self.tensors()
             .renamed(names, |offset| offset)
             .map_err(|fault| unfit(Part::new("tensor index"), fault))?;
-        // A flag that was missing stays so: only a vocabulary that is new gets it.
+        // Sets the flag only for a vocabulary that is new. If the flag was missing before, it stays missing.
         let is_new = metadata.is_some_and(|new| new.has_vocabulary() && !self.metadata().has_vocabulary());
         let flags = if is_new { self.header.flags.with(Flags::HAS_VOCAB) } else { self.header.flags };
         let metadata = match metadata {
@@ -76,7 +77,7 @@ impl Index {
         Ok(file)
     }
 
-    /// The index entries with the new names, otherwise unchanged.
+    /// Returns the index entries with the new names, otherwise unchanged.
     fn entries(&self, index: &[u8], names: &BTreeMap<usize, String>) -> Result<Vec<u8>, Error> {
         let mut c = Cursor::new(index, self.sections.index.offset());
         let mut entries = Vec::with_capacity(self.tensors().len());
@@ -102,7 +103,7 @@ impl Index {
         Ok(out)
     }
 
-    /// Everything before the data section.
+    /// Encodes everything before the data section.
     fn head(&self, mut metadata: Vec<u8>, entries: &[u8], flags: Flags) -> Result<Vec<u8>, WriteError> {
         let too_long = || unfit(Part::new("tensor index"), Fault::TooLong);
         let up = |at: u64| align_up(at, ALIGNMENT).ok_or_else(too_long);

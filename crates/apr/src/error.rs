@@ -1,15 +1,15 @@
-//! The rules of APR, as errors name them.
+//! Errors about APR files, and about models to be written as such.
 
-/// Why an APR file cannot be read.
+/// The error for a file that cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
-/// Why a file cannot be written.
+/// The error for a file that cannot be written.
 pub type WriteError = modelfmt_write::WriteError<Fault>;
 
-/// Why a file cannot be edited.
+/// The error for a file that cannot be edited.
 pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
-/// The result of this crate's functions.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of the format that a file, or a model to be written, can break.
@@ -74,12 +74,12 @@ pub enum Fault {
     /// More than 8 dimensions.
     #[error("it has {0} dimensions; at most 8 are allowed")]
     Rank(u64),
-    /// LZ4 or zstd cannot expand so few bytes to so many, or the limits do not allow it.
+    /// LZ4 or zstd cannot expand this few bytes to this many, or the limits do not allow it.
     #[error("{stored} stored bytes would expand to {expanded}, more than the limits allow")]
     Expansion {
         /// The stored size.
         stored: u64,
-        /// The size that the content claims to expand to, or the size that it has reached.
+        /// The size that the content claims to expand to, or has reached.
         expanded: u64,
     },
     /// The content cannot be decompressed.
@@ -120,12 +120,12 @@ pub enum Fault {
 
 modelfmt_core::author::debug_as_sentence!(Fault);
 
-/// The error for a part of a file that breaks a rule.
+/// Returns the error for a part of a file that breaks a rule.
 pub(crate) fn malformed(part: modelfmt_core::Part, at: u64, fault: impl Into<Fault>) -> Error {
     Error::Malformed { part, at, fault: fault.into() }
 }
 
-/// The error for a part that cannot be written.
+/// Returns the error for a part that cannot be written.
 pub(crate) fn unfit(part: modelfmt_core::Part, fault: impl Into<Fault>) -> WriteError {
     WriteError::unsupported(part, fault)
 }

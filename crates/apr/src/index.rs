@@ -11,15 +11,16 @@ use crate::metadata::Metadata;
 use crate::payload::Image;
 use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, Header, Magic};
 
-/// The sections of a file, all within it and in this order. If the content is compressed, these are ranges of the
-/// decompressed content.
+/// The sections of a file, all inside it and in this order. If the content is compressed, these are ranges of
+/// the decompressed content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sections {
     /// The JSON metadata.
     pub metadata: Extent,
     /// The tensor index, with the zeros after its last entry.
     pub index: Extent,
-    /// The tensors with their padding: everything between the start of the data section and the footer, or the end.
+    /// The tensors with their padding: everything from the start of the data section to the footer, or to the
+    /// end of the file.
     pub data: Extent,
     /// The CRC of everything before it. Not every file has one (docs/formats/apr.md#footer).
     pub footer: Option<Extent>,
@@ -59,7 +60,7 @@ impl Head {
     }
 }
 
-/// The content of an APR file. It is owned and checked, and can be shared by any number of readers.
+/// The content of an APR file. It is owned and can be shared by any number of readers.
 ///
 /// Every offset, length, name and shape in it has been checked against the format and the length of the file.
 #[derive(Clone, Debug)]
@@ -74,57 +75,59 @@ pub struct Index {
 }
 
 impl Index {
-    /// The first four bytes: those of today, or those of aprender 0.20 to 0.24.
+    /// Returns the first four bytes: the current magic, or the one of aprender 0.20 to 0.24.
     #[must_use]
     pub const fn magic(&self) -> Magic {
         self.header.magic
     }
 
-    /// Major and minor version.
+    /// Returns the major and minor version.
     #[must_use]
     pub const fn version(&self) -> (u8, u8) {
         self.header.version
     }
 
-    /// The flags. They are no reliable description of the content: not every writer sets them
+    /// Returns the flags. They do not describe the content reliably, because not every writer sets them
     /// (docs/formats/apr.md#what-flags-mean).
     #[must_use]
     pub const fn flags(&self) -> Flags {
         self.header.flags
     }
 
-    /// The sections of the file.
+    /// Returns the sections of the file.
     #[must_use]
     pub const fn sections(&self) -> Sections {
         self.sections
     }
 
-    /// The length of the file that this index was made for.
+    /// Returns the length in bytes of the file that this index was made for.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// The metadata.
+    /// Returns the metadata.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The tensors in the order of the index, which sorts them by name.
+    /// Returns the tensors in the order of the index, which sorts them by name.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors.table
     }
 
-    /// The location of the tensor at a position. If the file is compressed, the offset counts in its decompressed form.
+    /// Returns the location of the tensor at a position. If the file is compressed, the offset is in its
+    /// decompressed form.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         let encoding = self.image.as_ref().map_or(Encoding::Raw, Image::encoding);
         Some(Location { encoding, ..self.tensors.table.location(position)? })
     }
 
-    /// Bytes of heap memory that the tensors and the decompressed content take; metadata is not counted.
+    /// Returns the heap memory in bytes that the tensors and the decompressed content take. Metadata is not
+    /// counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.tensors
@@ -133,7 +136,7 @@ impl Index {
             .saturating_add(self.image.as_ref().map_or(0, |image| image.bytes().len()))
     }
 
-    /// The length of the file or, if it is compressed, of its decompressed form.
+    /// Returns the length of the file or, if it is compressed, of its decompressed form.
     pub(crate) fn len(&self) -> u64 {
         self.image.as_ref().map_or(self.file_len, |image| image.bytes().len() as u64)
     }
@@ -157,7 +160,7 @@ impl Index {
 /// The tensor index.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensors {
-    /// The tensors. If the file is compressed, offsets count in its decompressed form.
+    /// The tensors. If the file is compressed, their offsets are in its decompressed form.
     pub(crate) table: TensorTable,
     /// The end of the last entry.
     pub(crate) index_end: u64,

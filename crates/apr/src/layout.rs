@@ -1,4 +1,5 @@
-//! Plans a file from the descriptions of its tensors: every offset. Everything is checked, and nothing is written.
+//! Plans a file from the descriptions of its tensors: every offset and length. Checks everything and writes
+//! nothing.
 
 use modelfmt_core::value::json;
 use modelfmt_core::{
@@ -11,7 +12,7 @@ use crate::error::{Fault, WriteError, unfit};
 use crate::metadata::Metadata;
 use crate::wire::{self, ALIGNMENT, Entry, FOOTER_LEN, Flags, HEADER_LEN, Header, Magic};
 
-/// How a file is written.
+/// Options for writing a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
     flags: Flags,
@@ -19,21 +20,23 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// The default options: no flag except `LAYOUT_ROW_MAJOR`, which every file has.
+    /// Creates the default options: no flag except `LAYOUT_ROW_MAJOR`, which every file has.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reserves that many bytes, as spaces after the metadata, for later edits in place ([`Index::edit`](crate::Index::edit)).
+    /// Reserves this many bytes, as spaces after the metadata, for later edits in place
+    /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
         self.reserve = nbytes;
         self
     }
 
-    /// Sets the given flags, as far as they describe the content: `SHARDED`, `QUANTIZED`, `HAS_FILTERBANK`, `HAS_MODEL_CARD`,
-    /// `STREAMING`, `HAS_VOCAB`. The others are ignored, because nothing is compressed, encrypted or signed.
+    /// Sets those of the given flags that describe the content: `SHARDED`, `QUANTIZED`, `HAS_FILTERBANK`,
+    /// `HAS_MODEL_CARD`, `STREAMING`, `HAS_VOCAB`. Other flags are ignored, because nothing is compressed,
+    /// encrypted or signed.
     #[must_use]
     pub const fn flags(mut self, flags: Flags) -> Self {
         self.flags = flags.of(Flags::OF_CONTENT);
@@ -46,7 +49,7 @@ impl WriteOptions {
 pub struct Plan {
     /// The tensors in the order of their descriptions, which is also the order of their values in the file.
     pub(crate) tensors: TensorTable,
-    /// Header, metadata and index, with their padding.
+    /// The header, the metadata and the index, with their padding.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
     /// The end of the last tensor's padding, where the footer begins.
@@ -57,14 +60,15 @@ pub struct Plan {
 const MAX_LEN: u64 = (1 << 63) - 128;
 
 impl Plan {
-    /// Checks descriptions and metadata, and lays the file out. The index is sorted by name, as aprender's tools require; the
-    /// values are in the order of the descriptions (docs/formats/apr.md#order-of-the-index).
+    /// Checks the descriptions and the metadata, and lays out the file. The index is sorted by name, as
+    /// aprender's tools require. The values are in the order of the descriptions
+    /// (docs/formats/apr.md#order-of-the-index).
     ///
     /// `metadata` must have `model_type`, and no key that aprender's tools could not read ([`Metadata::unreadable_keys`]).
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`](crate::WriteError::Unsupported) for the first dtype, name, rank, tensor without values or
-    /// metadata value that APR cannot hold.
+    /// [`WriteError::Unsupported`](crate::WriteError::Unsupported) for the first dtype, name, rank or
+    /// metadata value that APR cannot hold, and for the first tensor without values.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
@@ -104,30 +108,30 @@ impl Plan {
         Ok(Self { tensors, head, segments, data_end })
     }
 
-    /// The tensors to be written, in the order of their descriptions.
+    /// Returns the tensors to be written, in the order of their descriptions.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.data_end + FOOTER_LEN // `lay_out` has seen that it is below 2^63
     }
 }
 
-/// Whether APR has a code for a dtype.
+/// Returns whether APR has a code for a dtype.
 #[must_use]
 pub fn can_hold(dtype: DType) -> bool {
     wire::code_of(dtype).is_some()
 }
 
-/// The number of bytes that a tensor takes in a file. It follows from dtype and shape, but each row of a q4_k matrix is padded
-/// to whole blocks.
+/// Returns the number of bytes that a tensor takes in a file. It follows from the dtype and the shape, except
+/// that each row of a q4_k matrix is padded to whole blocks.
 ///
 /// # Errors
-/// If the number is more than 2^63 − 1, or the elements do not fill whole blocks.
+/// If the number exceeds 2^63 − 1, or the elements do not fill whole blocks.
 pub fn nbytes(dtype: DType, shape: &[u64]) -> Result<u64, CommonFault> {
     wire::nbytes(dtype, shape)
 }
@@ -181,7 +185,7 @@ fn lay_out(tensors: &mut TensorTable, data_offset: u64) -> Result<(Vec<Segment>,
     Ok((segments, end))
 }
 
-/// Everything before the first tensor.
+/// Encodes everything before the first tensor.
 fn encode(header: &Header, metadata: &str, tensors: &TensorTable) -> Result<Vec<u8>, WriteError> {
     let fill = |out: &mut Vec<u8>| out.resize(out.len().next_multiple_of(64), 0);
     let mut out = header.encode();

@@ -1,8 +1,9 @@
 //! Reads, writes and verifies APR files, the model format of aprender and its tools (version 2.0).
 //!
-//! An APR file is a header, metadata as a JSON object, an index of the tensors that is sorted by name, their values at multiples of 64 bytes, and the
-//! CRC of everything before it. All numbers are little-endian. Do not confuse it with the draft APR2 (the crate `modelfmt-apr2`), which no published
-//! tool writes, although aprender 0.20 to 0.24 began files of this format with the letters `APR2`.
+//! An APR file is a header, metadata as a JSON object, an index of the tensors that is sorted by name, their
+//! values at multiples of 64 bytes, and the CRC of everything before it. All numbers are little-endian. Do
+//! not confuse it with the draft APR2 (the crate `modelfmt-apr2`), which no published tool writes, although
+//! aprender 0.20 to 0.24 began files of this format with the letters `APR2`.
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -22,8 +23,8 @@
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening reads header, metadata and index, and checks everything that they claim; one tensor is one
-//! read.
+//! [`save()`] writes tensors that are in memory. Opening a file reads the header, the metadata and the index,
+//! and checks everything that they claim. Each tensor is then one read.
 //!
 //! ```
 //! use apr::value::Object;
@@ -46,13 +47,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Quantized types (`apr_q4`, `apr_q8`, `q4_k`, `q6_k`) are decoded by the crate `ggml-quant`. Each row of a `q4_k` matrix is filled up to whole
-//! blocks, so such a tensor can have more bytes than its elements need; [`nbytes`] says how many.
+//! The crate `ggml-quant` decodes the quantized types (`apr_q4`, `apr_q8`, `q4_k`, `q6_k`). Each row of a
+//! `q4_k` matrix is padded to whole blocks, so such a tensor can have more bytes than its elements need;
+//! [`nbytes`] says how many.
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 64 bytes in the
-//! file. Mapping a file relies on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to
+//! 64 bytes in the file. Mapping a file is `unsafe` (`modelfmt_core::Mmap`), because it relies on other
+//! processes not changing the file.
 //!
 //! ```
 //! # let path = "../../testdata/apr/dtypes.apr";
@@ -83,12 +86,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges arrive later, as from an object store, use [`AsyncReader`].
+//! If ranges arrive asynchronously, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! Opening checks the structure. [`Reader::verify`] also computes the CRC of every byte, and looks at padding, overlaps, and
-//! what aprender's tools would refuse.
+//! Opening checks the structure. [`Reader::verify`] also checks the CRC of all bytes, and looks for nonzero
+//! padding, overlaps, and anything that aprender's tools would refuse.
 //!
 //! ```
 //! # let path = "../../testdata/apr/dtypes.apr";
@@ -105,8 +108,9 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first. The [`Plan`] checks everything. Then values are pulled in pieces, so memory use does not depend on the model's size.
-//! Values come from a list of byte slices, or from your own [`TensorData`]. The same input gives the same bytes, which aprender's tools read.
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Values are then pulled
+//! piece by piece, so memory use does not depend on the model's size. Values come from a list of byte slices,
+//! or from your own [`TensorData`]. The same input gives the same bytes, and aprender's tools can read them.
 //!
 //! ```
 //! use apr::write::MemoryFile;
@@ -130,9 +134,10 @@
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]). A file whose content is
-//! compressed as a whole is expanded when it is opened, by at most [`Limits::expansion`].
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can
+//! lower [`Limits`] further. An error names the record, the byte and the rule that it breaks ([`Fault`]). A
+//! file whose content is compressed as a whole is expanded when it is opened, by at most
+//! [`Limits::expansion`].
 //!
 //! # Features
 //!
@@ -140,7 +145,7 @@
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): CRCs on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
+//! The crate builds for `wasm32-unknown-unknown`, without file access. Offsets are 64 bits wide there too.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod claims;

@@ -9,11 +9,11 @@ use modelfmt_core::{Limits, Part};
 
 use crate::error::{Fault, Result, WriteError, unfit};
 
-/// The metadata of a model: a complete JSON object, in file order. If the file has a key several times, the last value counts,
-/// as it does in aprender's tools (docs/formats/apr.md#metadata).
+/// The metadata of a model: a complete JSON object, in file order. If a key occurs several times, the last
+/// value counts, as in aprender's tools (docs/formats/apr.md#metadata).
 ///
-/// The JSON text is checked when the file is opened, and parsed into a tree on first use, because a tree takes up to ten times
-/// the memory of its text.
+/// The JSON text is checked when the file is opened. It is parsed into a tree on first use, because a tree
+/// takes up to ten times the memory of its text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata(JsonObject);
 
@@ -70,7 +70,8 @@ const KEYS: &[(&str, Kind)] = &[
     ("moe_intermediate_size", Kind::CountOrNull),
 ];
 
-/// Groups of spellings of one key. aprender's serving program reads no metadata at all if a file has two spellings of a group.
+/// Groups of spellings of one key. If a file has two spellings from a group, aprender's serving program does
+/// not read its metadata.
 const ALIASES: &[&[&str]] = &[
     &["hidden_size", "hidden_dim", "d_model", "n_embd"],
     &["num_layers", "num_hidden_layers", "n_layers", "n_layer"],
@@ -82,19 +83,19 @@ const ALIASES: &[&[&str]] = &[
     &["rms_norm_eps", "layer_norm_eps", "norm_eps"],
 ];
 
-/// The tokens of the model, in the order of their numbers.
+/// The key of the model's tokens, in the order of their numbers.
 const VOCABULARY: &str = "tokenizer.vocabulary";
 
 impl Metadata {
-    /// Whether the tokens of the model are among the keys. `apr run` looks for them only in a file with [`Flags::HAS_VOCAB`](crate::Flags::HAS_VOCAB)
-    /// (docs/formats/apr.md#vocabulary).
+    /// Returns whether the metadata has the model's tokens. `apr run` looks for them only in a file with
+    /// [`Flags::HAS_VOCAB`](crate::Flags::HAS_VOCAB) (docs/formats/apr.md#vocabulary).
     #[must_use]
     pub fn has_vocabulary(&self) -> bool {
         let tokens = self.object().get(VOCABULARY).and_then(Value::as_array);
         tokens.is_some_and(|tokens| !tokens.is_empty())
     }
 
-    /// Metadata with `model_type`, which every file has, and other keys.
+    /// Creates metadata with `model_type`, which every file has, and other keys.
     #[must_use]
     pub fn new(model_type: &str, others: Object) -> Self {
         let mut object = Object::new();
@@ -103,32 +104,33 @@ impl Metadata {
         object.into()
     }
 
-    /// Parses the section, which is at byte `at` of the file.
+    /// Parses the metadata section, which begins at byte `at` of the file.
     pub(crate) fn parse(text: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let options = ParseOptions::new().with_max_depth(depth).with_last_of_repeated();
         Ok(Self(parse_object(text, at, options)?))
     }
 
-    /// All keys, in the order of the file.
+    /// Returns all keys, in the order of the file.
     #[must_use]
     pub fn object(&self) -> &Object {
         self.0.object()
     }
 
-    /// A new tree of all keys, equal to [`object`](Self::object). The metadata keeps no copy of it.
+    /// Returns a new tree of all keys, equal to [`object`](Self::object). The metadata does not keep a copy
+    /// of it.
     #[must_use]
     pub fn to_object(&self) -> Object {
         self.0.to_object()
     }
 
-    /// Converts the metadata into the object.
+    /// Converts the metadata into the tree of all keys.
     #[must_use]
     pub fn into_object(self) -> Object {
         self.0.into_object()
     }
 
-    /// The kind of model, such as `llama`.
+    /// Returns the kind of model, such as `llama`.
     ///
     /// # Errors
     /// If the key is missing or not a string.
@@ -136,15 +138,17 @@ impl Metadata {
         self.object().required_str("model_type")
     }
 
-    /// The number of this shard, counted from 0, and the number of shards; `None` if the metadata does not have both.
+    /// Returns the number of this shard, counted from 0, and the number of shards, or `None` if the metadata
+    /// does not have both.
     #[must_use]
     pub fn shard(&self) -> Option<(u64, u64)> {
         let sharding = self.object().get("sharding")?;
         Some((sharding.get("shard_index")?.as_u64()?, sharding.get("shard_count")?.as_u64()?))
     }
 
-    /// Keys that a file must not contain, with the reason: either the value has a type with which aprender's tools read no
-    /// metadata at all, or the key is another spelling of a key that is also present.
+    /// Returns the keys that a file must not contain, with the reason: the value has a type that keeps
+    /// aprender's tools from reading the metadata at all, or the key is another spelling of a key that is
+    /// also present.
     pub fn unreadable_keys(&self) -> impl Iterator<Item = (&str, Fault)> {
         let object = self.object();
         let of_kind = KEYS.iter().filter_map(|&(key, kind)| {

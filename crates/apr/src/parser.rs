@@ -1,4 +1,4 @@
-//! Bytes to an [`Index`], without I/O.
+//! Parses bytes into an [`Index`], without I/O.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -14,12 +14,14 @@ use crate::metadata::Metadata;
 use crate::payload::Image;
 use crate::wire::{Flags, HEADER_LEN, Header};
 
-/// How many bytes to ask for first: most metadata and indexes fit, and a small file is read in one go.
-const FIRST: u64 = 32 << 10;
-/// Sections with a smaller gap than this between them are read together.
-const NEAR: u64 = 16 << 10;
+/// The number of bytes to request first. Most metadata and indexes fit, and a small file takes a single read.
+const FIRST_READ: u64 = 32 << 10;
+/// Sections that are less than this apart are read together.
+const MERGE_GAP: u64 = 16 << 10;
 
-/// Parses header, metadata and index of an APR file; see [`Parser`].
+/// Parses an [`Index`] from the byte ranges that it asks for; see [`Parser`].
+///
+/// It asks for the header, the metadata and the tensor index.
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
@@ -30,38 +32,42 @@ pub struct IndexParser {
     state: State,
 }
 
-/// What has been read so far.
+/// The parts that have been read so far.
 #[derive(Debug)]
 enum State {
     /// Nothing yet.
     Start,
     /// The header.
     Head(Header, Head),
-    /// Header and metadata.
+    /// The header and the metadata.
     Metadata(Header, Head, Metadata),
-    /// The header of a file whose content does not parse as plain, and has a flag that says it is compressed.
+    /// The header of a file that has a flag for compression, and whose content does not parse as
+    /// uncompressed.
     Compressed(Header),
     /// Everything.
     Done(Box<Index>),
 }
 
 impl IndexParser {
-    /// A parser for a file of this length. Without `require_checksum`, the header is accepted even if it does not match its own
-    /// checksum.
+    /// Creates a parser for a file of `file_len` bytes. Without `require_checksum`, a header that does not
+    /// match its checksum is accepted.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
         Self { file_len, limits, require_checksum, header: Vec::new(), state: State::Start }
     }
 
-    /// Takes steps as long as `bytes`, which begin at byte `start` of the file, hold what the next step needs.
+    /// Takes steps as long as `bytes` contain what the next step needs. `bytes` begin at byte `start` of the
+    /// file.
     fn advance(&mut self, bytes: &[u8], start: u64) -> Result<()> {
         let end = start.saturating_add(bytes.len() as u64);
         while let Some((least, _)) = self.wants() {
             if least.start < start || least.end > end {
                 break;
             }
-            let (skip, len) =
-                (cut(least.start.saturating_sub(start)), cut(least.end.saturating_sub(least.start)));
+            let (skip, len) = (
+                to_usize_saturating(least.start.saturating_sub(start)),
+                to_usize_saturating(least.end.saturating_sub(least.start)),
+            );
             let exact = bytes.get(skip..).and_then(|rest| rest.get(..len)).unwrap_or_default();
             self.step(exact, least.start)?;
         }
@@ -92,7 +98,7 @@ impl IndexParser {
                 return Ok(());
             }
         };
-        self.state = next.or_else(|error| otherwise(header, self.file_len, error))?;
+        self.state = next.or_else(|error| try_compressed(header, self.file_len, error))?;
         Ok(())
     }
 
@@ -105,14 +111,14 @@ impl IndexParser {
         Ok(State::Metadata(header, head, metadata))
     }
 
-    /// The index of the decompressed content.
+    /// Parses the index of the decompressed content.
     fn expand(&self, header: Header, content: &[u8]) -> Result<State> {
         let image = Image::expand(&self.header, content, header.flags, &self.limits)?;
         let bytes = image.bytes();
         let part = |extent: Extent| {
             bytes
-                .get(cut(extent.offset())..)
-                .and_then(|rest| rest.get(..cut(extent.len())))
+                .get(to_usize_saturating(extent.offset())..)
+                .and_then(|rest| rest.get(..to_usize_saturating(extent.len())))
                 .unwrap_or_default()
         };
         let head = Head::new(&header, bytes.len() as u64, &self.limits)?;
@@ -122,16 +128,17 @@ impl IndexParser {
         Ok(State::Done(Box::new(Index::new((header, head, self.file_len), metadata, tensors, Some(image))?)))
     }
 
-    /// The range that the next step needs, and the end of a longer range that is worth reading at once.
+    /// Returns the range that the next step needs, and the end of a longer range that is worth reading with
+    /// it.
     fn wants(&self) -> Option<(Range<u64>, u64)> {
         let alone = |range: Range<u64>| Some((range.clone(), range.end));
         match &self.state {
             State::Start => {
                 let least = HEADER_LEN.min(self.file_len);
-                (least > 0).then_some((0..least, FIRST.min(self.file_len)))
+                (least > 0).then_some((0..least, FIRST_READ.min(self.file_len)))
             }
             State::Head(_, Head { metadata, index, .. }) => {
-                let near = index.offset().saturating_sub(metadata.end()) <= NEAR;
+                let near = index.offset().saturating_sub(metadata.end()) <= MERGE_GAP;
                 Some((metadata.range(), if near { index.end() } else { metadata.end() }))
             }
             State::Metadata(_, head, _) => alone(head.index.range()),
@@ -141,7 +148,7 @@ impl IndexParser {
     }
 }
 
-/// The state after the tensor index has been read.
+/// Returns the state after the tensor index has been read.
 fn index(
     parts: (Header, Head, u64),
     metadata: Metadata,
@@ -153,9 +160,9 @@ fn index(
     Ok(State::Done(Box::new(Index::new(parts, metadata, tensors, image)?)))
 }
 
-/// The next state when the content does not parse: if a flag says so, it may be compressed
+/// Returns the next state when the content does not parse: it may be compressed if a flag says so
 /// (docs/formats/apr.md#compressed-content).
-fn otherwise(header: Header, file_len: u64, error: Error) -> Result<State> {
+fn try_compressed(header: Header, file_len: u64, error: Error) -> Result<State> {
     let is_of_file = matches!(error, Error::Malformed { .. } | Error::Truncated { .. });
     let is_compressed = header.flags.contains(Flags::LZ4) || header.flags.contains(Flags::ZSTD);
     if is_of_file && is_compressed && file_len > HEADER_LEN {
@@ -194,7 +201,7 @@ impl Parser for IndexParser {
     }
 }
 
-/// The number as usize, or the largest usize if it does not fit; slicing then fails.
-fn cut(n: u64) -> usize {
+/// Converts to usize. A number that does not fit becomes the largest usize, and slicing then fails.
+fn to_usize_saturating(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

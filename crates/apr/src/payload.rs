@@ -1,7 +1,8 @@
-//! Content that is compressed as a whole: after the header comes a length with one LZ4 block, or a zstd stream.
+//! Content that is compressed as a whole: the header is followed by a length and one LZ4 block, or by a zstd
+//! stream.
 //!
-//! One of aprender's loaders reads such files. Its writers set the flags but store the content uncompressed, so a file is first
-//! parsed as uncompressed (docs/formats/apr.md#compressed-content).
+//! One of aprender's loaders reads such files. Its writers set the flags but store the content uncompressed,
+//! so a file is first parsed as uncompressed (docs/formats/apr.md#compressed-content).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{AlignedBuf, Encoding, Limits, Part};
@@ -44,7 +45,7 @@ impl Image {
     }
 }
 
-/// Decompresses one LZ4 block, which follows the number of bytes that it expands to.
+/// Decompresses one LZ4 block, which comes after the number of bytes that it expands to.
 #[cfg(feature = "lz4")]
 fn lz4(content: &[u8], most: u64) -> Result<Vec<u8>, Fault> {
     use lz4_flex::block::{DecompressError, decompress_into};
@@ -87,14 +88,14 @@ fn zstd(content: &[u8], most: u64) -> Result<Vec<u8>, Fault> {
     use std::io::Read as _;
 
     use ruzstd::decoding::StreamingDecoder;
-    /// RFC 8878, 3.1.1.1.2 recommends that decoders take windows of 8 MiB.
+    /// RFC 8878, 3.1.1.1.2 recommends that decoders support windows of up to 8 MiB.
     const WINDOW: u64 = 8 << 20;
     let bad = |error: &dyn std::fmt::Display| Fault::Payload("zstd", error.to_string());
     let (mut rest, mut out) = (content, Vec::new());
     while !rest.is_empty() {
         let window = most.min(WINDOW.max(content.len() as u64));
         let decoder = StreamingDecoder::new_with_max_window_size(&mut rest, window).map_err(|e| bad(&e))?;
-        // One byte more than allowed is enough to see that there are too many.
+        // One byte more than allowed is enough to detect excess output.
         let room = most.saturating_sub(out.len() as u64).saturating_add(1);
         decoder.take(room).read_to_end(&mut out).map_err(|e| bad(&e))?;
         if out.len() as u64 > most {

@@ -1,10 +1,10 @@
-//! Opens APR files: implements the traits of modelfmt-core's reader for this format.
+//! Opens APR files: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use modelfmt_core::claims::{FileClaims, Wanted};
+use modelfmt_core::claims::{FileClaims, WantedRange};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
     AlignedBuf, Bytes, Execution, Fetch, Location, OpenFile, Part, Report, TensorInfo, TensorTable,
@@ -17,13 +17,13 @@ use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
-/// How an APR file is opened: limits, and whether its header must match its checksum.
+/// Options for opening an APR file: limits, and whether its header must match its checksum.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open APR file: its [`Index`] and the source of its bytes.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open APR file over bytes that arrive later, such as from an object store.
+/// An open APR file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
@@ -36,10 +36,10 @@ impl Index {
             .map_err(|fault| malformed(Part::named("tensor", info.name), offset, fault))
     }
 
-    /// The bytes of an extent in the decompressed form of a compressed file.
+    /// Returns the bytes of an extent in the decompressed form of a compressed file.
     fn in_image(&self, extent: Extent) -> Option<&[u8]> {
-        let cut = |n| usize::try_from(n).unwrap_or(usize::MAX);
-        self.image.as_ref()?.bytes().get(cut(extent.offset())..)?.get(..cut(extent.len()))
+        let to_usize = |n| usize::try_from(n).unwrap_or(usize::MAX);
+        self.image.as_ref()?.bytes().get(to_usize(extent.offset())..)?.get(..to_usize(extent.len()))
     }
 }
 
@@ -106,7 +106,7 @@ impl FileIndex for Index {
         source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
     }
 
-    /// An empty range if the file is compressed as a whole: opening has then read everything.
+    /// Returns an empty range if the file is compressed as a whole, because opening has then read everything.
     fn stored_extent(&self, position: usize) -> Option<Range<u64>> {
         let (_, extent) = self.placed(position).ok()?;
         Some(if self.image.is_some() { 0..0 } else { extent.range() })
@@ -115,7 +115,7 @@ impl FileIndex for Index {
     async fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
         crate::claims::claims(index, source, wanted, claims).await
@@ -134,7 +134,7 @@ impl FileIndex for Index {
         Ok(self.metadata().to_object().into())
     }
 
-    /// The flags, and which of the two magics the file has.
+    /// Returns the flags, and which of the two magics the file has.
     fn details(&self) -> Object {
         let mut details = Object::new();
         details.insert("flags", self.flags().names().map(String::from).collect::<Value>());

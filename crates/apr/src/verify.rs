@@ -13,11 +13,11 @@ use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::wire::{self, ALIGNMENT, Flags, HEADER_LEN, Header};
 
-/// How many bytes one thread reads at once. They are scanned twice (CRC, padding) and should still be in the cache for the
-/// second scan.
+/// The number of bytes that a thread reads at once. They are scanned twice (CRC, padding) and should still be
+/// in the cache for the second scan.
 const PIECE: u64 = 1 << 20;
 
-/// Runs the checks on one file. Only the header has a checksum of its own, and it belongs to the structure, so
+/// Runs the checks on one file. Only the header has a checksum of its own, which belongs to the structure, so
 /// [`VerifyLevel::Control`] checks no more than [`VerifyLevel::Header`].
 pub(crate) async fn report(
     index: &Index,
@@ -94,7 +94,8 @@ fn sections(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// Checks that the file ends with the padding of its last tensor, or with a footer after that (docs/formats/apr.md#footer).
+/// Checks that the file ends after the padding of its last tensor, or after a footer that follows this
+/// padding (docs/formats/apr.md#footer).
 fn end(index: &Index, found: &mut Vec<String>) {
     let (len, end) = (index.len(), index.tensors.end);
     if index.sections().footer.is_some() || len == end {
@@ -130,7 +131,8 @@ fn extents(index: &Index) -> Vec<String> {
     found
 }
 
-/// Checks the CRC of everything before the footer, if there is one. Nonzero bytes between tensors are added to `padding`.
+/// Checks the CRC of everything before the footer, if there is one. Adds nonzero bytes between tensors to
+/// `padding`.
 async fn crc(
     index: &Index,
     source: &impl Fetch,
@@ -159,7 +161,7 @@ async fn crc(
     if stated == seen.value { Ok(Some(seen)) } else { Err(claims::differs(footer, seen.value, stated)) }
 }
 
-/// The bytes between sections and between tensors, in ascending order.
+/// Returns the ranges between sections and between tensors, in ascending order.
 fn gaps(index: &Index) -> Vec<Range<u64>> {
     let sections = index.sections();
     let mut gaps = vec![
@@ -184,11 +186,11 @@ fn gaps(index: &Index) -> Vec<Range<u64>> {
 /// Looks for nonzero bytes in the gaps. `bytes` begin at byte `start` of the file.
 fn check_gaps(gaps: &[Range<u64>], start: u64, bytes: &[u8], found: &mut Vec<String>) {
     let end = start.saturating_add(bytes.len() as u64);
-    let cut = |n: u64| usize::try_from(n.saturating_sub(start)).unwrap_or(usize::MAX);
+    let within = |n: u64| usize::try_from(n.saturating_sub(start)).unwrap_or(usize::MAX);
     let first = gaps.partition_point(|gap| gap.end <= start);
     for gap in gaps.get(first..).unwrap_or_default().iter().take_while(|gap| gap.start < end) {
         let here = gap.start.max(start)..gap.end.min(end);
-        let part = bytes.get(cut(here.start)..cut(here.end)).unwrap_or_default();
+        let part = bytes.get(within(here.start)..within(here.end)).unwrap_or_default();
         if let Some(at) = part.iter().position(|&byte| byte != 0) {
             found.push(format!("padding at byte {}: is not zero", here.start.saturating_add(at as u64)));
         }

@@ -1,4 +1,4 @@
-//! The records as they are in the file; each is decoded and encoded in one place. All numbers are little-endian.
+//! The records of a file. Each is decoded and encoded in one place. All numbers are little-endian.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -19,20 +19,20 @@ pub(crate) const FOOTER_LEN: u64 = 4;
 /// The length of an entry with an empty name and no dimensions.
 pub(crate) const MIN_ENTRY_LEN: u64 = 20;
 pub(crate) const MAX_RANK: u64 = 8;
-/// The length that aprender's writers cut names to (docs/formats/apr.md#names-and-ranks).
+/// The length to which aprender's writers truncate names (docs/formats/apr.md#names-and-ranks).
 pub(crate) const MAX_NAME_LEN: usize = 256;
 
 /// The first four bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Magic {
-    /// `APR\0`, written today.
+    /// `APR\0`, the current magic.
     Apr,
     /// `APR2`, written by aprender 0.20 to 0.24.
     Apr2,
 }
 
 impl Magic {
-    /// `APR` or `APR2`.
+    /// Returns `APR` or `APR2`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Magic {
 pub struct Flags(u16);
 
 impl Flags {
-    /// The content is one LZ4 block, or was meant to be: today's writers set the flag but compress nothing.
+    /// The content is one LZ4 block, or was meant to be: current writers set the flag but compress nothing.
     pub const LZ4: Self = Self(1);
     /// The content is a zstd stream, or was meant to be.
     pub const ZSTD: Self = Self(1 << 1);
@@ -62,7 +62,7 @@ impl Flags {
     pub const ENCRYPTED: Self = Self(1 << 2);
     /// The file is signed, in a way that the format does not specify.
     pub const SIGNED: Self = Self(1 << 3);
-    /// The file is a shard of a model of several files.
+    /// The file is a shard of a model with several files.
     pub const SHARDED: Self = Self(1 << 4);
     /// Some tensors are quantized. Not every writer sets the flag.
     pub const QUANTIZED: Self = Self(1 << 5);
@@ -94,7 +94,7 @@ impl Flags {
         (Self::LAYOUT_COLUMN_MAJOR, "LAYOUT_COLUMN_MAJOR"),
     ];
 
-    /// The flags that describe the content and not how it is stored; the caller of a writer may set them.
+    /// The flags that describe the content rather than its storage. The caller of a writer may set them.
     pub(crate) const OF_CONTENT: Self = Self(
         Self::SHARDED.0
             | Self::QUANTIZED.0
@@ -104,37 +104,38 @@ impl Flags {
             | Self::HAS_VOCAB.0,
     );
 
-    /// No flag.
+    /// Returns the empty set of flags.
     #[must_use]
     pub const fn empty() -> Self {
         Self(0)
     }
 
-    /// All bits, as in the file.
+    /// Returns all bits as they are in the file.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// Whether all of these flags are set.
+    /// Returns whether all of these flags are set.
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// The union of both sets of flags.
+    /// Returns the union of both sets of flags.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
     }
 
-    /// The flags that are in both sets.
+    /// Returns the flags that are in both sets.
     #[must_use]
     pub(crate) const fn of(self, flags: Self) -> Self {
         Self(self.0 & flags.0)
     }
 
-    /// The names of the flags that are set, in the order of their bits; a bit without a name as `0x1000`.
+    /// Returns the names of the flags that are set, in the order of their bits. A bit without a name has a
+    /// name such as `0x1000`.
     pub fn names(self) -> impl Iterator<Item = Cow<'static, str>> + Clone {
         (0..u16::BITS).map(|bit| Self(1 << bit)).filter(move |&flag| self.contains(flag)).map(|flag| {
             let known = Self::NAMES.into_iter().find(|&(known, _)| known == flag);
@@ -159,7 +160,7 @@ pub(crate) struct Header {
     pub(crate) metadata_size: u32,
     pub(crate) index_offset: u64,
     pub(crate) data_offset: u64,
-    /// The checksum that the file states; `encode` computes its own.
+    /// The checksum that the file states. `encode` ignores it and computes the right one.
     pub(crate) crc: u32,
     pub(crate) reserved: [u8; 20],
 }
@@ -169,7 +170,8 @@ impl Header {
     pub(crate) const CRC_AT: usize = 40;
     const AFTER_CRC: usize = 44;
 
-    /// Decodes the header and checks all that needs no other part of the file; the checksum only if `check_crc`.
+    /// Decodes the header and checks everything that needs no other part of the file. The checksum is checked
+    /// only if `check_crc` is set.
     pub(crate) fn decode(c: &mut Cursor<'_>, check_crc: bool) -> Result<Self> {
         c.record("header", None);
         let bytes = c.clone().bytes(HEADER_LEN, "header")?;
@@ -229,7 +231,7 @@ impl Header {
     }
 }
 
-/// The checksum of a header: the CRC of its bytes without the checksum itself.
+/// Computes the checksum of a header: the CRC of its bytes without the checksum itself.
 pub(crate) fn header_crc(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(bytes.get(..Header::CRC_AT).unwrap_or_default());
@@ -277,14 +279,14 @@ impl<'a> Entry<'a, ()> {
 }
 
 impl Entry<'_, &[u64]> {
-    /// The length of the encoded entry in bytes.
+    /// Returns the length of the encoded entry in bytes.
     pub(crate) fn encoded_len(&self) -> u64 {
         MIN_ENTRY_LEN
             .saturating_add(self.name.len() as u64)
             .saturating_add((self.dims.len() as u64).saturating_mul(8))
     }
 
-    /// Appends the entry. The plan has already checked name, dtype and dimensions.
+    /// Appends the entry. The plan has already checked the name, the dtype and the dimensions.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend(u16::try_from(self.name.len()).unwrap_or(u16::MAX).to_le_bytes());
         out.extend(self.name.as_bytes());
@@ -298,7 +300,7 @@ impl Entry<'_, &[u64]> {
     }
 }
 
-/// The codes that are written today.
+/// The codes that are written now.
 const DTYPES: [(u8, DType); 12] = [
     (0, DType::F32),
     (1, DType::F16),
@@ -317,7 +319,7 @@ const DTYPES: [(u8, DType); 12] = [
 /// The codes that aprender wrote up to 0.27.0 (docs/formats/apr.md#dtypes).
 const OLD_DTYPES: [(u8, DType); 3] = [(2, DType::BF16), (8, DType::AprQ4), (9, DType::AprQ8)];
 
-/// The dtypes that APR can hold, in the order of their codes.
+/// Returns the dtypes that APR can hold, in the order of their codes.
 pub fn dtypes() -> impl ExactSizeIterator<Item = DType> + Clone {
     DTYPES.iter().map(|&(_, dtype)| dtype)
 }
@@ -328,13 +330,13 @@ fn dtype_of(code: u8) -> Option<DType> {
     all.find(|&&(number, _)| number == code).map(|&(_, dtype)| dtype)
 }
 
-/// The code of a dtype, if it has one.
+/// Returns the code of a dtype, if it has one.
 pub(crate) fn code_of(dtype: DType) -> Option<u8> {
     DTYPES.iter().find(|&&(_, known)| known == dtype).map(|&(code, _)| code)
 }
 
-/// The number of bytes that a tensor takes. It follows from dtype and shape, but each row of a q4_k matrix is padded to whole
-/// blocks (docs/formats/apr.md#rows-of-q4_k).
+/// Returns the number of bytes that a tensor takes. It follows from the dtype and the shape, except that each
+/// row of a q4_k matrix is padded to whole blocks (docs/formats/apr.md#rows-of-q4_k).
 pub(crate) fn nbytes(dtype: DType, dims: &[u64]) -> Result<u64, CommonFault> {
     let (DType::Q4K, &[rows, columns], Some(block)) = (dtype, dims, dtype.block()) else {
         return Ok(implied_nbytes(dtype, dims)?);
@@ -346,7 +348,7 @@ pub(crate) fn nbytes(dtype: DType, dims: &[u64]) -> Result<u64, CommonFault> {
         .ok_or_else(|| CommonFault::TooManyElements(modelfmt_core::DisplayShape(dims).to_string()))
 }
 
-/// The part that errors about a tensor's index entry name.
+/// Returns the `Part` for errors about a tensor's index entry.
 pub(crate) fn entry_part(number: usize, name: &str) -> Part {
     Part::entry("tensor entry", number as u64).with_name(name)
 }

@@ -10,13 +10,13 @@ use crate::error::{WriteError, unfit};
 use crate::layout::Plan;
 
 impl Plan {
-    /// Writes the file. The values are pulled from `data` in order and in pieces; `data` numbers the tensors in the order of
-    /// their descriptions. Memory use does not depend on the model's size.
+    /// Writes the file. Values are pulled from `data` in order and in pieces. `data` numbers the tensors in
+    /// the order of their descriptions. Memory use does not depend on the model's size.
     ///
     /// # Errors
     /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink refuses bytes,
-    /// [`WriteError::Cancelled`] if the progress callback stops the work. The owner of the sink must then discard what has been
-    /// written.
+    /// [`WriteError::Cancelled`] if the progress callback stops the work. The owner of the sink must then
+    /// discard what has been written.
     pub fn write(
         &self,
         data: &dyn TensorData,

@@ -1,7 +1,8 @@
-//! Signs and encrypts APR2 model files, and reads, verifies and writes such files: SEAL 1, over the crate `modelfmt-apr2`.
+//! Signs and encrypts APR2 model files, and reads, verifies and writes such files (SEAL 1), based on the
+//! crate `modelfmt-apr2`.
 //!
-//! The readers and options of `modelfmt-apr2` are re-exported here. They open every APR2 and APR1 file, sealed or not.
-//! [`Access`](seal::Access) is what a caller demands of a file, and the keys to open it.
+//! This crate re-exports the readers and options of `modelfmt-apr2`. They open every APR2 and APR1 file,
+//! sealed or not. [`Access`](seal::Access) holds what you require of a file, and the keys to open it.
 //!
 //! ```
 //! use apr2_seal::seal::{Access, Identity, SealOptions, SigningKey};
@@ -21,21 +22,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A file that is sealed already is changed by [`Index::sign`] and [`Index::rekey`], which do not read its tensors.
+//! [`Index::sign`] and [`Index::rekey`] change a file that is already sealed, without reading its tensors.
 //!
 //! # Untrusted files
 //!
-//! The promises of `modelfmt-apr2` hold for sealed files too: no panic, and no more memory than a small multiple of the bytes
-//! that exist. [`Argon2Caps`](seal::Argon2Caps) limit the cost of a passphrase.
+//! The promises of `modelfmt-apr2` hold for sealed files too: no panic, and no more memory than a small
+//! multiple of the bytes that exist. [`Argon2Caps`](seal::Argon2Caps) limit the cost of a passphrase.
 //!
 //! # Features
 //!
-//! - `aws-lc-rs`: AWS-LC encrypts and decrypts values, faster than RustCrypto does. The bytes are the same. It needs a C
-//!   compiler; on wasm32 it changes nothing.
+//! - `aws-lc-rs`: AWS-LC instead of RustCrypto encrypts and decrypts values, which is faster. The bytes are
+//!   the same. It needs a C compiler. On wasm32 it has no effect.
 //! - `mmap` (default), `parallel` (default): the features of `modelfmt-apr2`.
 //!
-//! On `wasm32-unknown-unknown` a program chooses the source of randomness by the features of the crate `getrandom`. Only writing
-//! needs it.
+//! On `wasm32-unknown-unknown`, choose the source of randomness with the features of the crate `getrandom`.
+//! Only writing needs randomness.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;

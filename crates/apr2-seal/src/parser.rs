@@ -1,5 +1,5 @@
-//! Parses the bytes of a file into an [`Index`], without I/O. Each signed part of a sealed file is gathered, checked, and only
-//! then decoded.
+//! Parses bytes into an [`Index`], without I/O. Each signed part of a sealed file is collected and checked
+//! before it is decoded.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -18,19 +18,23 @@ use crate::seal::{
     Access, END_LEN, FrontBytes, Opened, Section, SectionBytes, TRAILER_LEN, Trailer, plain_len,
 };
 
-/// Parts with a smaller gap than this between them are requested together.
-const NEAR: u64 = 16 << 10;
+/// Parts that are less than this apart are requested together.
+const MERGE_GAP: u64 = 16 << 10;
 
-/// Parses header, footer, metadata, index and seal section of a file; see [`Parser`].
+/// Parses an [`Index`] from the byte ranges that it asks for; see [`Parser`].
+///
+/// It asks for the header, the footer, the metadata, the tensor index and the seal section.
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
     limits: Limits,
     access: Arc<Access>,
     state: State,
-    /// The parser of a file that is not sealed, or is read as if it were not. At first, it also says which bytes are needed.
+    /// The parser of a file that is not sealed, or is read as if it were not. At first, it also determines
+    /// which bytes are needed.
     plain: author::IndexParser,
-    /// Why the section of a file that is only signed cannot be used, so that the file is read without it.
+    /// The reason why the seal section of a file that is only signed cannot be used. The file is then read
+    /// without it.
     fault: Option<SealFault>,
 }
 
@@ -45,7 +49,7 @@ enum State {
     Done(Box<Index>),
 }
 
-/// The parts of a sealed file that have been gathered.
+/// The parts of a sealed file that have been collected.
 #[derive(Debug)]
 struct Gather {
     head: Head,
@@ -55,19 +59,19 @@ struct Gather {
     metadata: Vec<u8>,
     index: Vec<u8>,
     body: Vec<u8>,
-    /// The file's first bytes, if they hold both sections and the end has not been read yet.
+    /// The first bytes of the file, if they contain both sections and the end has not been read yet.
     stash: Vec<u8>,
 }
 
-/// The part that is gathered next.
+/// The part to collect next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Trailer and footer.
+    /// The trailer and the footer.
     End,
     Metadata,
     Index,
     Body,
-    /// Signatures and keys.
+    /// The signatures and the keys.
     Rest,
 }
 
@@ -85,7 +89,8 @@ impl Gather {
         }
     }
 
-    /// The range that the next stage needs, and the end up to which it is better to read at once.
+    /// Returns the range that the next stage needs, and the end of a longer range that is worth reading with
+    /// it.
     fn wants(&self, file_len: u64) -> (Range<u64>, u64) {
         let Sections { metadata, index, .. } = self.head.sections;
         let end = file_len.saturating_sub(END_LEN);
@@ -93,7 +98,7 @@ impl Gather {
             (trailer.seal_offset..trailer.pages_at(), trailer.signatures_at()..trailer.end())
         });
         let with = |first: Range<u64>, next: Range<u64>| {
-            let better = if next.start.saturating_sub(first.end) <= NEAR { next.end } else { first.end };
+            let better = if next.start.saturating_sub(first.end) <= MERGE_GAP { next.end } else { first.end };
             (first, better)
         };
         match self.stage {
@@ -105,12 +110,12 @@ impl Gather {
         }
     }
 
-    /// The range of signatures and keys.
+    /// Returns the range of the signatures and the keys.
     fn rest(&self) -> Range<u64> {
         self.trailer.map_or(0..0, |trailer| trailer.signatures_at()..trailer.end())
     }
 
-    /// Takes the bytes of a stage after the first. Returns whether it was the last stage.
+    /// Takes the bytes of any stage but the first. Returns whether it was the last stage.
     fn take(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool> {
         self.stage = match self.stage {
             Stage::Metadata => {
@@ -136,13 +141,14 @@ impl Gather {
 /// The result of a stage.
 enum Next {
     More,
-    /// The file is read without its section. These bytes are its footer.
+    /// The file is read without its seal section. These bytes are its footer.
     Plain(Vec<u8>),
     Done(Box<Index>),
 }
 
 impl IndexParser {
-    /// A parser for a file of that length. `access` has the caller's demands on a sealed file, and the keys to open it.
+    /// Creates a parser for a file of `file_len` bytes. `access` has the caller's demands on a sealed file,
+    /// and the keys to open it.
     #[must_use]
     pub fn new(file_len: u64, limits: Limits, access: Option<Arc<Access>>) -> Self {
         Self {
@@ -155,7 +161,7 @@ impl IndexParser {
         }
     }
 
-    /// Decodes the header. A file that is not sealed, or only claims to be, is read as it is.
+    /// Decodes the header. A file that is not sealed, or only claims to be, is read as an unsealed file.
     fn start(&mut self, bytes: &[u8]) -> Result<State> {
         let head = author::begin(bytes, self.file_len, &self.limits)?;
         let flags = head.map_or(Flags::empty(), |head| head.flags);
@@ -169,11 +175,11 @@ impl IndexParser {
             self.without_section(&head, fault, self.file_len)?;
             return Ok(State::Plain);
         }
-        let header = bytes.get(..cut(HEADER_LEN)).unwrap_or_default();
+        let header = bytes.get(..to_usize_saturating(HEADER_LEN)).unwrap_or_default();
         Ok(State::Sealed(Box::new(Gather::new(head, header))))
     }
 
-    /// Records why the section cannot be used, or fails if the file must not be read without it.
+    /// Records why the seal section cannot be used. Fails if the file must not be read without it.
     fn without_section(&mut self, head: &Head, fault: SealFault, at: u64) -> Result<()> {
         if !self.may_go_without(head) {
             return Err(malformed(Part::new("seal section"), at, fault));
@@ -186,8 +192,8 @@ impl IndexParser {
         !head.flags.contains(Flags::ENCRYPTED) && !self.access.demands()
     }
 
-    /// Goes through the stages of a sealed file as long as the bytes, which begin at byte `start` of it, hold what the next stage
-    /// needs.
+    /// Goes through the stages of a sealed file as long as the bytes contain what the next stage needs. The
+    /// bytes begin at byte `start` of the file.
     fn advance(&mut self, gather: &mut Gather, bytes: &[u8], start: u64) -> Result<Next> {
         let end = start.saturating_add(bytes.len() as u64);
         loop {
@@ -196,10 +202,15 @@ impl IndexParser {
                 return Ok(Next::More);
             }
             let (skip, len) = (least.start.saturating_sub(start), least.end.saturating_sub(least.start));
-            let exact = bytes.get(cut(skip)..).and_then(|rest| rest.get(..cut(len))).unwrap_or_default();
+            let exact = bytes
+                .get(to_usize_saturating(skip)..)
+                .and_then(|rest| rest.get(..to_usize_saturating(len)))
+                .unwrap_or_default();
             if gather.stage == Stage::End {
                 let Some(trailer) = self.end(&gather.head, exact, least.start)? else {
-                    return Ok(Next::Plain(exact.get(cut(TRAILER_LEN)..).unwrap_or_default().to_vec()));
+                    return Ok(Next::Plain(
+                        exact.get(to_usize_saturating(TRAILER_LEN)..).unwrap_or_default().to_vec(),
+                    ));
                 };
                 gather.trailer = Some(trailer);
                 gather.stage = Stage::Metadata;
@@ -212,10 +223,10 @@ impl IndexParser {
         }
     }
 
-    /// Decodes trailer and footer, which begin at byte `at`. A file without a trailer is read as if it were not sealed, if that
-    /// is allowed.
+    /// Decodes the trailer and the footer, which begin at byte `at`. A file without a trailer is read as if
+    /// it were not sealed, if that is allowed.
     fn end(&mut self, head: &Head, bytes: &[u8], at: u64) -> Result<Option<Trailer>> {
-        let (trailer, footer) = bytes.split_at_checked(cut(TRAILER_LEN)).unwrap_or_default();
+        let (trailer, footer) = bytes.split_at_checked(to_usize_saturating(TRAILER_LEN)).unwrap_or_default();
         let is_encrypted = head.flags.contains(Flags::ENCRYPTED);
         let front = head.sections.data.offset();
         let trailer = match Trailer::decode(trailer, self.file_len, front, is_encrypted) {
@@ -231,7 +242,7 @@ impl IndexParser {
 
     fn open(&self, gather: &Gather, rest: &[u8]) -> Result<Index> {
         let Some(trailer) = gather.trailer else { return Err(author::too_short(self.file_len)) };
-        let signatures_len = cut(trailer.signatures_size.into());
+        let signatures_len = to_usize_saturating(trailer.signatures_size.into());
         let (signatures, keys) = rest.split_at_checked(signatures_len).unwrap_or_default();
         let Gather { head, header, metadata, index, body, .. } = gather;
         let front = FrontBytes { header, metadata, index };
@@ -289,7 +300,8 @@ impl IndexParser {
         Front { head, metadata, index, sealing, file_len: self.file_len }.parse(&self.limits)
     }
 
-    /// Continues with the result of a stage. `first` has the file's first bytes, in case it is read without its section.
+    /// Continues with the result of a stage. `first` has the first bytes of the file, in case it is read
+    /// without its seal section.
     fn go_on(&mut self, gather: Box<Gather>, next: Next, first: &[u8]) -> Result<()> {
         self.state = match next {
             Next::More => State::Sealed(gather),
@@ -333,9 +345,11 @@ impl Parser for IndexParser {
                         let next = self.advance(&mut gather, bytes, 0)?;
                         let sections = gather.head.sections;
                         if matches!(next, Next::More) {
-                            // Empty if the index reaches beyond the bytes that are here.
-                            gather.stash =
-                                bytes.get(..cut(sections.index.end())).unwrap_or_default().to_vec();
+                            // Empty if the index reaches beyond these bytes.
+                            gather.stash = bytes
+                                .get(..to_usize_saturating(sections.index.end()))
+                                .unwrap_or_default()
+                                .to_vec();
                         }
                         self.go_on(gather, next, bytes)
                     }
@@ -376,7 +390,7 @@ impl Parser for IndexParser {
     }
 }
 
-/// A length as a `usize`, at most the largest one; the slice that it is used for then fails.
-fn cut(n: u64) -> usize {
+/// Converts to usize. A number that does not fit becomes the largest usize, and slicing then fails.
+fn to_usize_saturating(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

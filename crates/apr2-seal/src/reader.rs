@@ -1,11 +1,11 @@
-//! Opens files, sealed or not: the implementation of the format for readers.
+//! Opens files, sealed or not: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use apr2::Metadata;
-use modelfmt_core::claims::{FileClaims, Wanted};
+use modelfmt_core::claims::{FileClaims, WantedRange};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
     Bytes, Execution, Fetch, Location, OpenFile, Report, TensorTable, VerifyLevel,
@@ -16,22 +16,22 @@ use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::parser::IndexParser;
 
-/// How an APR2 or APR1 file is opened.
+/// Options for opening an APR2 or APR1 file.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open APR2 or APR1 file: its [`Index`] and the source of its bytes.
 ///
-/// Reading a compressed tensor piece after piece takes linear time.
+/// Reading a compressed tensor piece by piece takes linear time.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open APR2 file over bytes that arrive later, such as from an object store.
+/// An open APR2 or APR1 file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule of the format, or exceeds a limit.
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -87,7 +87,7 @@ impl FileIndex for Index {
         self.seal.is_some()
     }
 
-    /// Finds the blocks by their headers.
+    /// Reads block headers to find the range of a compressed tensor.
     async fn stored_range<S: Fetch>(
         &self,
         source: &S,
@@ -103,7 +103,7 @@ impl FileIndex for Index {
     async fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
         match &index.seal {
@@ -124,7 +124,7 @@ impl FileIndex for Index {
         FileIndex::metadata_tree(&self.plain, source).await
     }
 
-    /// Flags and alignment; for a sealed file also its signatures and who can open it.
+    /// Returns the flags and the alignment, and for a sealed file also its signatures and slots.
     fn details(&self) -> Object {
         let mut details = self.plain.details();
         if let Some(seal) = self.seal() {

@@ -1,4 +1,4 @@
-//! APR1, the previous generation of the format, read through the same types (docs/formats/apr2.md#apr1).
+//! APR1, the previous generation of the format, with the same types as APR2 (docs/formats/apr2.md#apr1).
 //!
 //! ```text
 //! APR1 │ u32 metadata length │ JSON object │ u32 tensor count │ u32 index length │ JSON array │ tensors │ u32 CRC-32
@@ -23,11 +23,11 @@ use crate::wire::{self, Flags};
 pub(crate) const COUNTS_LEN: u64 = 8;
 /// The length in bytes of the CRC-32 at the end.
 pub(crate) const CRC_LEN: u64 = 4;
-/// The length of the shortest member of the index array with all its keys:
+/// The length of the shortest element of the index array that has all keys:
 /// `{"name":"","dtype":"F32","shape":[],"offset":0,"size":0},`.
 const MIN_ENTRY_LEN: u64 = 40;
 
-/// The extent of the metadata; room for the counts and the CRC must remain after it.
+/// Returns the extent of the metadata. The counts and the CRC must still fit after it.
 pub(crate) fn metadata_extent(bytes: &[u8], file_len: u64, limits: &Limits) -> Result<Extent> {
     let mut c = Cursor::new(bytes, 0);
     c.record("header", None);
@@ -40,7 +40,7 @@ pub(crate) fn metadata_extent(bytes: &[u8], file_len: u64, limits: &Limits) -> R
     Ok(metadata)
 }
 
-/// The head, with the sections computed from the two counts that follow the metadata.
+/// Returns the head, with the sections computed from the two counts that follow the metadata.
 pub(crate) fn head(metadata: Extent, counts: &[u8], file_len: u64, limits: &Limits) -> Result<Head> {
     let mut c = Cursor::new(counts, metadata.end());
     c.record("index header", None);
@@ -101,7 +101,7 @@ struct State<'a> {
     at: u64,
     data: Extent,
     limits: &'a Limits,
-    /// Why parsing stopped, unless the JSON itself is faulty.
+    /// The error that stopped parsing, unless the JSON itself is faulty.
     stop: Option<Error>,
 }
 
@@ -111,7 +111,7 @@ impl State<'_> {
         E::custom("stopped")
     }
 
-    /// Stops parsing because of a fault in the array as a whole.
+    /// Stops parsing because of a fault in the whole array.
     fn bad<E: serde::de::Error>(&mut self, text: String) -> E {
         let error = malformed(Part::new("tensor index"), self.at, modelfmt_core::CommonFault::Metadata(text));
         self.stop(error)
@@ -124,7 +124,7 @@ impl State<'_> {
         self.stop(error)
     }
 
-    /// Parse options for a value that is nested inside `levels` containers.
+    /// Returns the parse options for a value that is nested inside `levels` containers.
     fn options(&self, levels: u64) -> ParseOptions {
         let depth = self.limits.depth.saturating_sub(levels);
         ParseOptions::new().with_max_depth(u32::try_from(depth).unwrap_or(u32::MAX))

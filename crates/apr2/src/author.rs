@@ -1,18 +1,22 @@
-//! Items for a crate that stores APR2 files in a form of its own, such as sealed ones. Readers of files do not need them.
+//! Items for crates that store APR2 files in another form, such as sealed files. You do not need them to read
+//! files.
 //!
-//! The crate `modelfmt-apr2-seal` signs and encrypts. Its index of a file contains an [`Index`], and it uses this crate for
-//! everything that does not depend on the seal:
+//! The crate `modelfmt-apr2-seal` signs and encrypts files. Its index of a file contains an [`Index`], and it
+//! uses this crate for everything that does not depend on the seal:
 //!
-//! - Opening: [`begin`] decodes the header. When the other crate has gathered the parts that follow, [`Front::parse`] makes an
-//!   index of them, and [`Sealing`] says how the stored bytes are sealed. [`parse_manifest`] gives access to the manifest of a
-//!   set, and [`add_tensor`] adds a tensor that the manifest does not list.
-//! - Reading: an [`Index`] reads from any source; the source of the other crate returns plaintext.
-//! - Verifying: [`findings`] and [`verify_set`] check files and sets. The other crate supplies what it knows through [`Seal`]
-//!   and [`Verified`]. [`check_blocks`] decodes the blocks of a tensor that only the other crate can decrypt.
-//! - Editing: [`edit`] and [`without_signatures`] take a callback that says which part of a file remains without its
-//!   signatures.
-//! - Writing: [`Planned`] shows the decisions of a plan, a [`Compressor`] makes blocks from values, and [`manifest`] makes the
-//!   text of a set's manifest. [`Header`], [`Entry`] and [`Footer`] are the records of a file.
+//! - Opening: [`begin`] decodes the header. When the other crate has gathered the parts that follow,
+//!   [`Front::parse`] makes an index of them; [`Sealing`] says how the stored bytes are sealed.
+//!   [`parse_manifest`] parses the manifest of a set, and [`add_tensor`] adds a tensor that the manifest does
+//!   not list.
+//! - Reading: an [`Index`] reads from any source. The source of the other crate returns plaintext.
+//! - Verifying: [`findings`] and [`verify_set`] check files and sets. The other crate supplies what it knows
+//!   through [`Seal`] and [`Verified`]. [`check_blocks`] decodes the blocks of a tensor that only the other
+//!   crate can decrypt.
+//! - Editing: [`edit`] and [`without_signatures`] take a callback that returns which part of a file remains
+//!   without its signatures.
+//! - Writing: [`Planned`] exposes the decisions of a plan, a [`Compressor`] makes blocks from values, and
+//!   [`manifest`] makes the text of a set's manifest. [`Header`], [`Entry`] and [`Footer`] are the records of
+//!   a file.
 
 use std::collections::BTreeMap;
 
@@ -39,28 +43,28 @@ pub use crate::wire::{
     DATA_ALIGNMENT, Entry, FOOTER_LEN, Footer, HEADER_LEN, Header, TENSOR_COMPRESSED, entry_part, identity,
 };
 
-/// How the tensor at a position is stored.
+/// Returns how the tensor at a position is stored.
 #[must_use]
 pub fn stored(index: &Index, position: usize) -> Option<Stored> {
     index.tensors.stored(position)
 }
 
-/// How every tensor is stored, in the order of the index. Cheaper than one call per tensor.
+/// Returns how every tensor is stored, in the order of the index. This is cheaper than one call per tensor.
 pub fn all_stored(index: &Index) -> impl Iterator<Item = Stored> {
     index.tensors.all_stored()
 }
 
-/// How the stored bytes of the tensors are sealed.
+/// Returns how the stored bytes of the tensors are sealed.
 #[must_use]
 pub const fn sealing(index: &Index) -> Sealing {
     index.tensors.sealing
 }
 
-/// Parses the JSON text of a manifest. `also` gets the text's object and the number of its shards before the map of tensors is
-/// read.
+/// Parses the JSON text of a manifest. `also` is called with the manifest's object and the number of its
+/// shards before the map of tensors is read.
 ///
 /// # Errors
-/// If the manifest breaks a rule or exceeds a limit; the errors of `also`.
+/// If the manifest breaks a rule or exceeds a limit, or if `also` fails.
 pub fn parse_manifest(
     text: &[u8],
     limits: &Limits,
@@ -69,18 +73,19 @@ pub fn parse_manifest(
     SetIndex::parse_with(text, limits, also)
 }
 
-/// Adds a tensor that a shard lists but the manifest does not; `shard` is the number of the shard.
+/// Adds a tensor that a shard lists but the manifest does not. `shard` is the number of the shard.
 ///
 /// # Errors
-/// If the set has a tensor of that name.
+/// If the set already has a tensor with this name.
 pub fn add_tensor(set: &mut SetIndex, name: &str, shard: u32) -> Result<(), CommonFault> {
     set.found_in(name, shard)
 }
 
-/// Changes names or metadata of a file, signed or not: see [`Index::edit`]. If the file is signed, `unsigned` returns the end of
-/// its tensors, and the CRC of everything before that.
+/// Changes the names or the metadata of a file, signed or not; see [`Index::edit`]. If the file is signed,
+/// `unsigned` must return the end of its tensors, and the CRC of everything before that end.
 ///
 /// # Errors
+/// If the format cannot hold the new metadata or names, or if `unsigned` fails.
 /// If the format cannot hold the new metadata or names; the errors of `unsigned`.
 pub fn edit(
     index: &Index,
@@ -92,11 +97,11 @@ pub fn edit(
     index.edit_with(source, names, metadata, unsigned)
 }
 
-/// Removes the signatures of a file: returns its content without the seal section. `unsigned` returns the end of its tensors, and
-/// the CRC of everything before that.
+/// Removes the signatures of a file: returns its content without the seal section. `unsigned` must return the
+/// end of its tensors, and the CRC of everything before that end.
 ///
 /// # Errors
-/// If the file cannot be read; the errors of `unsigned`.
+/// If the file cannot be read, or if `unsigned` fails.
 pub fn without_signatures(
     index: &Index,
     source: &impl Source,

@@ -15,14 +15,15 @@ use crate::wire;
 pub(crate) const BLOCK: u64 = 64 << 10;
 /// The length of the stored size before each block.
 pub(crate) const BLOCK_HEADER: u64 = 4;
-/// The length of the longest block that expands to 65,536 bytes: literals cost one byte in 255, and a few at the end.
+/// The length of the longest block that expands to 65,536 bytes. Literals cost one extra byte in 255, plus a
+/// few at the end.
 pub(crate) const MAX_BLOCK: u64 = BLOCK + BLOCK / 255 + 16;
-/// The number of blocks that one thread decodes at a time, and the distance of blocks whose offsets are kept: one piece of
-/// values.
+/// The number of blocks that a thread decodes at a time. Together they expand to one piece of values. Offsets
+/// are remembered once per this many blocks.
 pub(crate) const GROUP: u64 = PIECE / BLOCK;
-/// The least to read at once if the end of a block is not known.
-const LEAST: u64 = 16 << 10;
-/// From this many bytes on, blocks are decoded on several threads.
+/// The minimum number of bytes per read if the end of a block is not known.
+const MIN_READ: u64 = 16 << 10;
+/// From this many bytes on, several threads decode blocks.
 const PARALLEL: u64 = 1 << 20;
 
 /// A compressed tensor.
@@ -34,12 +35,12 @@ pub(crate) struct Compressed<'a> {
 }
 
 impl Compressed<'_> {
-    /// The number of blocks.
+    /// Returns the number of blocks.
     pub(crate) const fn count(&self) -> u64 {
         self.stored.nbytes.div_ceil(BLOCK)
     }
 
-    /// The number of bytes that a block expands to.
+    /// Returns the number of bytes that a block expands to.
     fn expanded(&self, block: u64) -> u64 {
         BLOCK.min(self.stored.nbytes.saturating_sub(block.saturating_mul(BLOCK)))
     }
@@ -48,7 +49,7 @@ impl Compressed<'_> {
         malformed(wire::entry_part(self.number, self.name), at, fault)
     }
 
-    /// The offset of the block after `block`, which begins at `at` and has this header. Checks what the header claims.
+    /// Checks what a block header claims, and returns the offset of the next block. `block` begins at `at`.
     fn next(&self, block: u64, at: u64, header: [u8; 4]) -> Result<u64> {
         let len = u64::from(u32::from_le_bytes(header));
         let max = MAX_BLOCK.min(self.stored.end().saturating_sub(at.saturating_add(BLOCK_HEADER)));
@@ -58,7 +59,7 @@ impl Compressed<'_> {
         Ok(at.saturating_add(BLOCK_HEADER).saturating_add(len))
     }
 
-    /// An error if the header of a block at `at` does not fit in the stored bytes.
+    /// Fails if the header of a block at `at` does not fit in the stored bytes.
     fn room_for_header(&self, block: u64, at: u64) -> Result<()> {
         if at.saturating_add(BLOCK_HEADER) > self.stored.end() {
             return Err(self.fault(at, Fault::MissingBlocks { block, blocks: self.count() }));
@@ -66,7 +67,7 @@ impl Compressed<'_> {
         Ok(())
     }
 
-    /// An error if bytes follow the last block.
+    /// Fails if bytes follow the last block.
     fn check_end(&self, block: u64, at: u64) -> Result<()> {
         if block == self.count() && at != self.stored.end() {
             return Err(self.fault(at, Fault::TrailingBlocks(self.stored.end().saturating_sub(at))));
@@ -74,8 +75,8 @@ impl Compressed<'_> {
         Ok(())
     }
 
-    /// Walks over the block headers from `block`, which begins at `at`, up to `until`. Calls `see` with the offset of each
-    /// block, and returns the end of the last one.
+    /// Walks over the block headers from `block`, which begins at `at`, up to `until`. Calls `see` with the
+    /// offset of each block, and returns the end of the last one.
     pub(crate) async fn walk(
         &self,
         source: &impl Fetch,
@@ -100,8 +101,8 @@ impl Compressed<'_> {
         Ok(at)
     }
 
-    /// Splits bytes that begin at the header of block `first`, at byte `at` of the file, into `count` blocks, or fewer if the
-    /// bytes end earlier. Also returns the offset of the block after them.
+    /// Splits bytes into `count` blocks, or fewer if the bytes end earlier. The bytes begin at the header of
+    /// block `first`, at byte `at` of the file. Also returns the offset of the block after the split ones.
     fn split<'b>(
         &self,
         bytes: &'b [u8],
@@ -109,7 +110,7 @@ impl Compressed<'_> {
         count: u64,
         mut at: u64,
     ) -> Result<(Vec<Block<'b>>, u64)> {
-        // There cannot be more blocks than the bytes have room for.
+        // There cannot be more blocks than fit in the bytes.
         let room = count.min(bytes.len() as u64 / (BLOCK_HEADER + 1));
         let mut blocks = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
         let mut rest = bytes;
@@ -127,8 +128,9 @@ impl Compressed<'_> {
         Ok((blocks, at))
     }
 
-    /// Decodes blocks that have been read, the first of which is number `first` and begins at byte `at`. Returns every fault.
-    /// Calls `done` with the end of each block while its bytes are still in the cache.
+    /// Decodes blocks that have been read, and returns every fault. The first block has the number `first`
+    /// and begins at byte `at`. Calls `done` with the end of each block while its bytes are still in the
+    /// cache.
     pub(crate) fn check(
         &self,
         bytes: &[u8],
@@ -141,10 +143,10 @@ impl Compressed<'_> {
         checked.map_or_else(|error| vec![error], |checked| checked.faults)
     }
 
-    /// Like [`check`](Self::check), but only for the blocks that `bytes` holds completely.
+    /// Does the same as [`check`](Self::check), but only for the blocks that `bytes` contains completely.
     ///
     /// # Errors
-    /// If the header of one of them is broken: then it is not known where the next one begins.
+    /// If the header of one of them is broken, because the start of the next block is then unknown.
     pub(crate) fn check_some(
         &self,
         bytes: &[u8],
@@ -163,7 +165,7 @@ impl Compressed<'_> {
         Ok(checked)
     }
 
-    /// Reads all values. Memory for them is allocated only after every block header has been checked.
+    /// Reads all values. Allocates memory for them only after checking every block header.
     pub(crate) async fn read(
         &self,
         source: &impl Fetch,
@@ -181,7 +183,8 @@ impl Compressed<'_> {
         Ok(out)
     }
 
-    /// Fills `out` with the values from byte `offset` on, which must exist. Only blocks that hold some of them are decoded.
+    /// Fills `out` with the values from byte `offset` on, which must exist. Decodes only the blocks that hold
+    /// some of them.
     pub(crate) async fn read_into(
         &self,
         source: &impl Fetch,
@@ -202,7 +205,8 @@ impl Compressed<'_> {
         self.decode(&data, first, offset, out, work)
     }
 
-    /// The range of the file with the blocks that hold a range of values, which must exist. Only headers are read.
+    /// Returns the range of the file with the blocks that hold a range of values, which must exist. Reads
+    /// only headers.
     pub(crate) async fn blocks_of(
         &self,
         source: &impl Fetch,
@@ -222,7 +226,8 @@ impl Compressed<'_> {
         Ok(at..self.walk(source, first, at, until, see).await?)
     }
 
-    /// The stored bytes of some blocks, the first of which begins at byte `at`. One read suffices if the end is known.
+    /// Reads the stored bytes of some blocks. The first block begins at byte `at`. A single read suffices if
+    /// the end is known.
     async fn fetch<'s>(
         &self,
         source: &'s impl Fetch,
@@ -239,7 +244,8 @@ impl Compressed<'_> {
                 source,
             });
         }
-        // The end is not known yet: read the average length of so many blocks, and more until all are complete.
+        // The end is not known yet: read the average length of this many blocks, and then more until all of
+        // them are complete.
         let wanted = blocks.end.saturating_sub(blocks.start);
         let average = self.stored.len.div_ceil(self.count().max(1)).saturating_add(BLOCK_HEADER);
         let mut bytes = AlignedBuf::default();
@@ -251,7 +257,7 @@ impl Compressed<'_> {
             if missing == 0 || left == 0 {
                 return Ok(Bytes::Owned(bytes)); // `blocks` finds out if they are not all there
             }
-            let more = average.saturating_mul(missing).saturating_add(average / 4).max(LEAST).min(left);
+            let more = average.saturating_mul(missing).saturating_add(average / 4).max(MIN_READ).min(left);
             let failed = |source| Error::Io { at: at.saturating_add(have), len: more, source };
             let out_of_memory = || failed(std::io::ErrorKind::OutOfMemory.into());
             let len = usize::try_from(have.saturating_add(more)).map_err(|_| out_of_memory())?;
@@ -264,7 +270,8 @@ impl Compressed<'_> {
         }
     }
 
-    /// Splits bytes into these blocks, all of which must be complete, and remembers where they begin.
+    /// Splits bytes into these blocks, all of which must be complete, and remembers the offsets of the
+    /// blocks.
     fn blocks<'b>(
         &self,
         bytes: &'b [u8],
@@ -284,7 +291,8 @@ impl Compressed<'_> {
         Ok(data)
     }
 
-    /// Decodes blocks, the first of which is number `first`, into `out`, which begins with byte `offset` of the values.
+    /// Decodes blocks into `out`, which begins with byte `offset` of the values. The first block has the
+    /// number `first`.
     fn decode(
         &self,
         data: &[Block<'_>],
@@ -314,7 +322,8 @@ impl Compressed<'_> {
         work.map(jobs.len() as u64, Vec::new, one).map(|_| ())
     }
 
-    /// Decodes blocks one after the other: directly into `out`, or through `scratch` if only a part of a block is wanted.
+    /// Decodes blocks one after another, directly into `out`, or through `scratch` if only a part of a block
+    /// is wanted.
     fn decode_group(
         &self,
         blocks: &[Block<'_>],
@@ -367,7 +376,7 @@ impl Compressed<'_> {
 /// The result of decoding some blocks.
 pub(crate) struct Checked {
     pub(crate) faults: Vec<Error>,
-    /// The number of the block after them, and its offset.
+    /// The number of the next block, and its offset.
     pub(crate) next: u64,
     pub(crate) at: u64,
 }
@@ -379,8 +388,9 @@ struct Block<'b> {
     data: &'b [u8],
 }
 
-/// Known offsets of blocks: for each compressed tensor, one offset per group of blocks that reading has reached, and that of
-/// the last block that was read. So reading in sequence takes linear time.
+/// Known offsets of blocks. For each compressed tensor these are one offset per group of blocks that reading
+/// has reached, and the offset of the last block that was read. They make sequential reading take linear
+/// time.
 #[derive(Debug, Default)]
 pub(crate) struct BlockStarts(Mutex<HashMap<usize, Known>>);
 
@@ -400,13 +410,13 @@ struct Known {
 }
 
 impl BlockStarts {
-    /// The offset of a block. Walks over the headers from the nearest known block.
+    /// Returns the offset of a block. Walks over the headers from the nearest known block.
     async fn find(&self, tensor: &Compressed<'_>, source: &impl Fetch, block: u64) -> Result<u64> {
         let (from, at) = self.nearest(tensor, block);
         tensor.walk(source, from, at, block, |number, at| self.remember(tensor, number, at, false)).await
     }
 
-    /// The nearest block at or before `block` whose offset is known.
+    /// Returns the nearest block at or before `block` whose offset is known.
     fn nearest(&self, tensor: &Compressed<'_>, block: u64) -> (u64, u64) {
         let start = (0, tensor.stored.offset);
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -420,7 +430,7 @@ impl BlockStarts {
         }
     }
 
-    /// The offset of a block, if it is known without a walk.
+    /// Returns the offset of a block if it is known without a walk.
     fn known(&self, tensor: &Compressed<'_>, block: u64) -> Option<u64> {
         if block == tensor.count() {
             return Some(tensor.stored.end());

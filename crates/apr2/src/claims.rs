@@ -1,9 +1,9 @@
-//! The CRC of the footer, which covers every byte before it, as a claim.
+//! The CRC of the footer, which covers every byte before it, as a claim for checked reads.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
-use modelfmt_core::claims::{Claim, FileClaims, Wanted, merged};
+use modelfmt_core::claims::{Claim, FileClaims, WantedRange, merged};
 use modelfmt_core::{
     Fetch, Part,
     author::{Crc32, Cursor, Extent},
@@ -13,7 +13,8 @@ use crate::error::{Error, Fault, Result, malformed};
 use crate::index::{Generation, Index};
 use crate::wire::Footer;
 
-/// The CRC that the footer states. It is read from the source, because the index may be older than the file.
+/// Reads the CRC that the footer states. It comes from the source, because the index may be older than the
+/// file.
 pub(crate) async fn stated(index: &Index, source: &impl Fetch) -> Result<u32> {
     let (at, end) = (index.footer_at(), source.size());
     let len = end.saturating_sub(at);
@@ -32,7 +33,7 @@ pub(crate) async fn stated(index: &Index, source: &impl Fetch) -> Result<u32> {
 pub async fn claims(
     index: &Index,
     source: &impl Fetch,
-    wanted: &[Wanted],
+    wanted: &[WantedRange],
     out: &mut FileClaims<'_>,
 ) -> Result<()> {
     let end = index.footer_at();
@@ -53,8 +54,9 @@ pub async fn claims(
     Ok(())
 }
 
-/// The bytes to read for a tensor. For a compressed tensor it is all of them, since the length of a part is not known yet.
-fn read(index: &Index, wanted: &Wanted) -> Option<Range<u64>> {
+/// Returns the bytes to read for a tensor. For a compressed tensor these are all its bytes, because the
+/// length of a part is not known yet.
+fn read(index: &Index, wanted: &WantedRange) -> Option<Range<u64>> {
     let stored = index.tensors.stored(wanted.position)?;
     let whole = stored.offset..stored.end();
     Some(match &wanted.range {

@@ -21,11 +21,12 @@ use crate::written::{Place, Written, put};
 const BLOCK_LEN: usize = BLOCK as usize;
 #[allow(clippy::cast_possible_truncation, reason = "4 bytes")]
 const HEADER_LEN: usize = BLOCK_HEADER as usize;
-// Values are compressed by the piece, so a piece has whole blocks. Larger ones would not stay in a core's cache.
+// Values are compressed piece by piece, so a piece must consist of whole blocks. Larger pieces would not stay
+// in a core's cache.
 const _: () = assert!(PIECE.is_multiple_of(BLOCK));
 
-/// Writes the data section. Blocks are compressed on several threads and written in order, so the bytes do not depend on the
-/// number of threads.
+/// Writes the data section. Several threads compress blocks, which are written in order, so the bytes do not
+/// depend on the number of threads.
 pub(crate) fn write(
     plan: &Plan,
     data: &dyn TensorData,
@@ -46,11 +47,12 @@ pub(crate) fn write(
     };
     let run = |compressor: &mut Compressor, number: u64| {
         let piece = pieces.piece(number);
-        // Progress counts raw tensors when they are written.
+        // Raw tensors count as progress when they are written.
         if piece.how == How::Raw {
             return Ok(Done::nothing(piece));
         }
-        // The rest of a tensor that will be stored raw is skipped, but progress counts it like the pieces before.
+        // Skips the rest of a tensor that will be stored raw. It counts as progress like the pieces before
+        // it.
         let done = if stored.load(Ordering::Relaxed) > piece.tensor {
             Done::nothing(piece)
         } else {
@@ -73,7 +75,7 @@ pub(crate) fn write(
 /// The values of all tensors, cut into pieces.
 struct Pieces<'a> {
     plan: &'a Plan,
-    /// The number of each tensor's first piece, and at the end the number of all pieces.
+    /// The number of each tensor's first piece, followed by the number of all pieces.
     firsts: Vec<u64>,
 }
 
@@ -112,28 +114,29 @@ struct Piece {
     tensor: usize,
     offset: u64,
     len: u64,
-    /// How the piece is to be stored.
+    /// How to store the piece.
     how: How,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
     Compressed,
-    /// Raw, without trying compression; the piece stands for the whole tensor.
+    /// Raw, without trying compression. The piece is the whole tensor.
     Raw,
 }
 
 /// A piece that has been compressed.
 struct Done {
     piece: Piece,
-    /// The blocks of the piece in the first `len` bytes; the rest is left from an earlier use of the buffer.
+    /// The first `len` bytes are the blocks of the piece. The rest is left over from an earlier use of the
+    /// buffer.
     bytes: Vec<u8>,
     len: usize,
     crc: Crc,
 }
 
 impl Done {
-    /// A piece that is not to be compressed.
+    /// Returns the result for a piece that is not compressed.
     fn nothing(piece: Piece) -> Self {
         Self { piece, bytes: Vec::new(), len: 0, crc: Crc::default() }
     }
@@ -161,8 +164,8 @@ struct Current {
     before: Crc,
     /// The length of its blocks so far.
     len: u64,
-    /// The number of its first values whose blocks have not been written, because they are not smaller: the tensor will
-    /// probably be stored raw.
+    /// The number of values at the start of the tensor whose blocks have not been written, because they are
+    /// not smaller than the values. The tensor will probably be stored raw.
     held_back: u64,
 }
 
@@ -185,7 +188,8 @@ impl Writer<'_> {
             let Current { start, before, .. } = *current;
             return self.store_raw(piece.tensor, start, before, nbytes);
         }
-        // Write nothing until compression pays, so that a tensor that never compresses is written only once.
+        // Writes nothing until compression pays off, so that a tensor that never gets smaller is written only
+        // once.
         if current.len >= end && current.held_back == piece.offset {
             current.held_back = end;
             return Ok(());
@@ -204,7 +208,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the values that were held back, compressed once more, because the tensor compresses after all.
+    /// Compresses and writes the values that were held back, because the tensor gets smaller after all.
     fn catch_up(&mut self, tensor: usize, held_back: u64) -> Result<(), WriteError> {
         let mut compressor = Compressor::default();
         let mut bytes = Vec::new();
@@ -232,14 +236,15 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes a tensor's values raw. They replace any blocks that have been written of it, which are never longer.
+    /// Writes a tensor's values raw. They overwrite all blocks of the tensor that have been written, because
+    /// these are never longer.
     fn store_raw(&mut self, tensor: usize, start: u64, before: Crc, nbytes: u64) -> Result<(), WriteError> {
         let end = start.saturating_add(nbytes);
         let extent = Extent::new(start, nbytes, end)
             .map_err(|fault| unfit(modelfmt_core::Part::new("tensor"), fault))?;
         let segment = Segment { tensor, extent };
         let region = Region { extent, fill: 0, segments: std::slice::from_ref(&segment) };
-        // Progress has counted the pieces when they were compressed, unless compression was not tried.
+        // The pieces counted as progress when they were compressed, unless compression was not tried.
         let tried = !self.plan.keep_raw.contains(&tensor);
         let only_ask = |_| self.work.advance(0);
         let work =
@@ -269,10 +274,11 @@ impl Writer<'_> {
     }
 }
 
-/// The buffers that a thread reuses from piece to piece.
+/// Buffers that a thread reuses from piece to piece.
 pub struct Compressor {
     values: AlignedBuf,
-    /// Always the large table. The small one finds other matches, and the output must not depend on which table a thread has.
+    /// Always the large table. The small one finds different matches, and the output must not depend on a
+    /// thread's table.
     table: CompressTable,
 }
 
@@ -283,8 +289,8 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    /// Compresses some values of a tensor and returns the blocks; they replace the content of `bytes`. The values are
-    /// compressed on their own, so they must be whole blocks or reach the end of their tensor.
+    /// Compresses some values of a tensor and returns the blocks, which replace the content of `bytes`. The
+    /// values are compressed independently, so they must be whole blocks or reach the end of their tensor.
     ///
     /// # Errors
     /// If the values cannot be read.

@@ -1,4 +1,4 @@
-//! Changes the metadata and the names of tensors of a file. The values stay as they are.
+//! Changes the metadata of a file and the names of its tensors. The values stay as they are.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::metadata::Metadata;
 use crate::wire::{DATA_ALIGNMENT, Entry, FOOTER_LEN, Flags, Footer, HEADER_LEN, Header, INDEX_HEADER_LEN};
 
 impl Index {
-    /// Renames tensors, which are given by position, and replaces the metadata, if given: returns the new content of the file.
-    /// The values and their places in the data section stay as they are.
+    /// Renames tensors (`names` maps positions to new names), replaces the metadata if given, and returns the
+    /// new content of the file. The values and their places in the data section stay as they are.
     ///
-    /// The data section keeps its offset if metadata and index still fit before it; spaces after the metadata fill the rest. Then
-    /// the file can be changed in place. The CRC of the footer is computed from the old one without reading the values: if these
-    /// are damaged, it still does not match them.
+    /// The data section keeps its offset if the metadata and the index still fit before it; spaces fill up
+    /// the metadata. The file can then be changed in place. The new CRC is computed from the old one without
+    /// reading the values, so damaged values still do not match it.
     ///
     /// # Errors
-    /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] if APR2 cannot hold a name or the metadata, if a
-    /// name occurs twice, or if the file is APR1 or signed.
+    /// [`EditError::Read`] if the file cannot be read; [`EditError::Write`] if APR2 cannot hold a name or the
+    /// metadata, if a name occurs twice, or if the file is APR1 or signed.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -32,7 +32,8 @@ impl Index {
         self.edit_with(source, names, metadata, signed)
     }
 
-    /// Edits the file; if it is signed, `unsigned` returns the end of its tensors, and the CRC of everything before that.
+    /// Edits the file. If the file is signed, `unsigned` returns the end of its tensors, and the CRC of
+    /// everything before that end.
     pub(crate) fn edit_with(
         &self,
         source: &impl Source,
@@ -45,8 +46,8 @@ impl Index {
             return Err(unchangeable("it is APR1, which is only read").into());
         }
         if self.flags.contains(Flags::ENCRYPTED) || self.is_encrypted() {
-            // Names are part of the keys of tensors, and nothing may be encrypted twice with one key, so all tensors would have
-            // to be written again.
+            // The keys of tensors depend on their names, and nothing may be encrypted twice with one key, so
+            // all tensors would have to be written again.
             return Err(unchangeable("it is encrypted").into());
         }
         for (position, name) in names {
@@ -65,7 +66,7 @@ impl Index {
         };
         let entries = self.entries(&tensors);
         if self.is_signed() && self.head(metadata.clone(), &entries, self.flags)? == self.old_head(source)? {
-            return Ok(self.as_it_is());
+            return Ok(self.unchanged());
         }
         self.rewritten(source, metadata, &entries, unsigned)
     }
@@ -79,7 +80,7 @@ impl Index {
         self.without_signatures_with(source, signed)
     }
 
-    /// Removes the signatures; `unsigned` is the same as in [`edit_with`](Self::edit_with).
+    /// Removes the signatures. `unsigned` is as in [`edit_with`](Self::edit_with).
     pub(crate) fn without_signatures_with(
         &self,
         source: &impl Source,
@@ -89,13 +90,13 @@ impl Index {
             return Err(unfit(Part::new("the file"), CommonFault::Unchangeable("it is encrypted")).into());
         }
         if !self.is_signed() {
-            return Ok(self.as_it_is());
+            return Ok(self.unchanged());
         }
         let metadata = read(source, self.sections.metadata.range())?;
         self.rewritten(source, metadata, &self.entries(self.tensors()), unsigned)
     }
 
-    /// The file with another front, without signatures.
+    /// Replaces everything before the data section, and leaves out the signatures.
     fn rewritten(
         &self,
         source: &impl Source,
@@ -119,13 +120,13 @@ impl Index {
         self.flags.contains(Flags::SIGNED)
     }
 
-    fn as_it_is(&self) -> NewFile {
+    fn unchanged(&self) -> NewFile {
         let mut file = NewFile::new();
         file.keep(0..self.file_len);
         file
     }
 
-    /// The index section with these names.
+    /// Encodes the index section with these names.
     fn entries(&self, tensors: &TensorTable) -> Vec<u8> {
         let data = self.sections.data.offset();
         let mut out = u32::try_from(tensors.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec(); // a file had them
@@ -145,14 +146,15 @@ impl Index {
         out
     }
 
-    /// Everything before the data section.
+    /// Encodes everything before the data section.
     fn head(&self, mut metadata: Vec<u8>, entries: &[u8], flags: Flags) -> Result<Vec<u8>, WriteError> {
         debug_assert!(entries.len() as u64 >= INDEX_HEADER_LEN);
         let old = self.sections.data.offset();
         let end = HEADER_LEN.saturating_add(metadata.len() as u64).saturating_add(entries.len() as u64);
         let room = old.checked_sub(end).and_then(|room| usize::try_from(room).ok());
         let data_offset = match room {
-            // Readers skip white space after JSON. A rest shorter than the alignment becomes the gap before the data.
+            // Readers skip white space after JSON. A remainder shorter than the alignment becomes the gap
+            // before the data.
             Some(room) => {
                 let spaces = room - room % 64;
                 metadata.resize(metadata.len().saturating_add(spaces), b' ');
@@ -182,7 +184,8 @@ impl Index {
         read(source, 0..self.sections.data.offset())
     }
 
-    /// The end of the data section, and the CRC of everything before it as the footer states it.
+    /// Returns the end of the data section, and the CRC of everything before that end according to the
+    /// footer.
     fn whole(&self, source: &impl Source) -> Result<(u64, u32), EditError> {
         let end = self.sections.data.end();
         let footer = read(source, end..self.file_len)?;

@@ -1,15 +1,15 @@
-//! The rules of APR2, as errors name them.
+//! Errors about APR2 files, and about models to be written as such.
 
-/// Why an APR2 file cannot be read.
+/// The error for a file that cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
-/// Why a file cannot be written.
+/// The error for a file that cannot be written.
 pub type WriteError = modelfmt_write::WriteError<Fault>;
 
-/// Why a file cannot be edited.
+/// The error for a file that cannot be edited.
 pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
-/// The result of this crate's functions.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of the format that a file, or a model to be written, can break.
@@ -58,7 +58,7 @@ pub enum Fault {
         /// The CRC that the footer states.
         stated: u32,
     },
-    /// The footer states a length that is not the file's.
+    /// The footer states a length that is not the length of the file.
     #[error("the footer says that the file has {0} bytes: it is cut short or has been appended to")]
     FileSize(u64),
     /// The index has bytes after its last entry.
@@ -76,7 +76,7 @@ pub enum Fault {
     /// The number of dimensions is outside 1 to 8.
     #[error("it has {0} dimensions; 1 to 8 are allowed")]
     Rank(u64),
-    /// LZ4 cannot expand so few bytes to so many.
+    /// LZ4 cannot expand this few bytes to this many.
     #[error("says that {stored} stored bytes expand to {raw}, which LZ4 cannot do")]
     Expansion {
         /// The stored size, with block headers.
@@ -84,7 +84,7 @@ pub enum Fault {
         /// The size that the bytes claim to expand to.
         raw: u64,
     },
-    /// The stored size of an LZ4 block is not possible.
+    /// The stored size of an LZ4 block is impossible.
     #[error("LZ4 block {block} says that it is {len} bytes long, but at most {max} are possible here")]
     BlockLen {
         /// The block, counted from 0.
@@ -184,11 +184,11 @@ pub enum Fault {
 
 modelfmt_core::author::debug_as_sentence!(Fault);
 
-/// A failed check of a sealed file. The names are those of the SEAL 1 specification.
+/// A failed check of a sealed file. The names come from the SEAL 1 specification.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealFault {
-    /// The seal section has bytes that no writer of SEAL 1 makes.
+    /// The seal section has bytes that no writer of SEAL 1 produces.
     #[error("SealStructure: {0}")]
     Structure(String),
     /// The seal section has a later version, an unknown flag or reserved bits.
@@ -200,7 +200,7 @@ pub enum SealFault {
     /// The caller requires a signature or encryption that the file does not have.
     #[error("SealMissing: {0}")]
     Missing(&'static str),
-    /// The signature of a key that the caller named is wrong.
+    /// A signature by a key that the caller named is wrong.
     #[error(
         "SealBadSignature: the signature of key {0} is not one of this file: it was changed after it had been signed"
     )]
@@ -215,7 +215,7 @@ pub enum SealFault {
         /// The number of named keys that must have signed.
         threshold: usize,
     },
-    /// The file is not the required one, or is a shard of another set.
+    /// The file is not the required one, or it is a shard of another set.
     #[error("SealSet: {0}")]
     Set(String),
     /// The revision of the file is lower than the caller requires.
@@ -231,13 +231,13 @@ pub enum SealFault {
     /// None of the given keys opens the file.
     #[error("SealNoKey: {0}")]
     NoKey(&'static str),
-    /// A slot opens, but it holds a key that is not this file's.
+    /// A slot opens, but the key that it holds is not this file's key.
     #[error("SealKeyCommitment: what was unwrapped is not the key that the file was encrypted with")]
     KeyCommitment,
-    /// The slots were changed by someone without the key.
+    /// Somebody without the key has changed the slots.
     #[error("SealKeysMac: the list of who can open the file was changed by somebody who cannot")]
     KeysMac,
-    /// The content was changed by someone without the key.
+    /// Somebody without the key has changed the content.
     #[error("SealStatementMac: header, metadata, index or digests were changed by somebody without the key")]
     StatementMac,
     /// The index and the seal section state different extents for a tensor.
@@ -246,7 +246,7 @@ pub enum SealFault {
     /// The stored bytes do not match the digest that was sealed.
     #[error("SealDigest: the stored bytes are not those that were sealed")]
     Digest,
-    /// A table of pages does not belong to its tensor.
+    /// A page table does not belong to its tensor.
     #[error("SealPages: the table of its pages does not give the tensor's digest")]
     Pages,
     /// A segment cannot be decrypted.
@@ -262,12 +262,12 @@ pub enum SealFault {
 
 modelfmt_core::author::debug_as_sentence!(SealFault);
 
-/// The error for a part of a file that breaks a rule.
+/// Returns the error for a part of a file that breaks a rule.
 pub(crate) fn malformed(part: modelfmt_core::Part, at: u64, fault: impl Into<Fault>) -> Error {
     Error::Malformed { part, at, fault: fault.into() }
 }
 
-/// The error for a part that cannot be written.
+/// Returns the error for a part that cannot be written.
 pub(crate) fn unfit(part: modelfmt_core::Part, fault: impl Into<Fault>) -> WriteError {
     WriteError::unsupported(part, fault)
 }

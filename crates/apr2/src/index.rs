@@ -21,14 +21,14 @@ pub enum Generation {
     Apr2,
 }
 
-/// The sections of a file, all within it and in this order.
+/// The sections of a file, all inside it and in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sections {
     /// The JSON metadata.
     pub metadata: Extent,
     /// The tensor index.
     pub index: Extent,
-    /// The tensors: everything between the start of the data section and the footer.
+    /// The tensors: everything from the start of the data section to the footer.
     pub data: Extent,
 }
 
@@ -45,7 +45,7 @@ pub struct Head {
     pub(crate) tensor_count: Option<u32>,
 }
 
-/// The content of an APR2 or APR1 file. It is owned and checked, and can be shared by any number of readers.
+/// The content of an APR2 or APR1 file. It is owned and can be shared by any number of readers.
 ///
 /// Every offset, length, name and shape in it has been checked against the specification and the length of the file.
 #[derive(Clone, Debug)]
@@ -60,67 +60,67 @@ pub struct Index {
 }
 
 impl Index {
-    /// Whether the file is APR1 or APR2.
+    /// Returns whether the file is APR1 or APR2.
     #[must_use]
     pub const fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// Major and minor version; (1, 0) for APR1, which states none.
+    /// Returns the major and minor version; (1, 0) for APR1, which states none.
     #[must_use]
     pub const fn version(&self) -> (u16, u16) {
         self.version
     }
 
-    /// The feature flags; none for APR1.
+    /// Returns the feature flags. APR1 has none.
     #[must_use]
     pub const fn flags(&self) -> Flags {
         self.flags
     }
 
-    /// The alignment that the file promises for its tensors: 64, 32 or none.
+    /// Returns the alignment that the file promises for its tensors: 64, 32 or none.
     #[must_use]
     pub const fn alignment(&self) -> Option<u64> {
         self.flags.alignment()
     }
 
-    /// The sections of the file.
+    /// Returns the sections of the file.
     #[must_use]
     pub const fn sections(&self) -> Sections {
         self.sections
     }
 
-    /// The length of the file that this index was made for.
+    /// Returns the length in bytes of the file that this index was made for.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// The metadata.
+    /// Returns the metadata.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The tensors in the order of the file.
+    /// Returns the tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors.table
     }
 
-    /// The location of the tensor at a position, from the start of the file.
+    /// Returns the location of the tensor at a position, from the start of the file.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         self.tensors.location(position)
     }
 
-    /// Bytes of heap memory that the tensors take; metadata is not counted.
+    /// Returns the heap memory in bytes that the tensors take. Metadata is not counted.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.tensors.heap_size()
     }
 
-    /// The offset of the footer.
+    /// Returns the offset of the footer.
     pub(crate) fn footer_at(&self) -> u64 {
         match self.generation {
             Generation::Apr1 => self.sections.data.end(),
@@ -128,7 +128,7 @@ impl Index {
         }
     }
 
-    /// Whether the file's tensors are stored encrypted.
+    /// Returns whether the file's tensors are stored encrypted.
     pub(crate) const fn is_encrypted(&self) -> bool {
         matches!(self.tensors.sealing, Sealing::Encrypted { .. })
     }
@@ -138,11 +138,12 @@ impl Index {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tensors {
     table: TensorTable,
-    /// The tensors that are compressed or have flags, by ascending position; plain tensors take no memory here.
+    /// The tensors that are compressed or have flags, by ascending position. Plain tensors take no memory
+    /// here.
     special: Vec<Special>,
-    /// The reserved word of the index header, for the verifier.
+    /// The reserved word of the index header, which is checked by `verify`.
     pub(crate) reserved: u32,
-    /// The known offsets of LZ4 blocks, filled in by reading.
+    /// The known offsets of LZ4 blocks, collected while reading.
     pub(crate) starts: BlockStarts,
     /// How the stored bytes are sealed.
     pub(crate) sealing: Sealing,
@@ -166,7 +167,7 @@ pub enum Sealing {
 }
 
 impl Sealing {
-    /// The number of bytes that remain of `size` stored bytes after decryption.
+    /// Returns the number of bytes that remain of `size` stored bytes after decryption.
     fn plain_len(self, size: u64) -> Result<u64, Fault> {
         match self {
             Self::Encrypted { segment, plain_len } => Ok(plain_len(size, segment)?),
@@ -184,13 +185,13 @@ struct Special {
 }
 
 impl Tensors {
-    /// Names, dtypes and shapes, in the order of the file.
+    /// Returns the table of names, dtypes and shapes, in file order.
     #[must_use]
     pub(crate) const fn table(&self) -> &TensorTable {
         &self.table
     }
 
-    /// The location of the tensor at a position, from the start of the file.
+    /// Returns the location of the tensor at a position, from the start of the file.
     #[must_use]
     pub(crate) fn location(&self, position: usize) -> Option<Location> {
         let stored = self.stored(position)?;
@@ -203,7 +204,7 @@ impl Tensors {
         Some(Location { file: None, offset: Some(stored.offset), stored_nbytes: stored.len, encoding })
     }
 
-    /// Bytes of heap memory that the tensors take.
+    /// Returns the heap memory in bytes that the tensors take.
     #[must_use]
     pub(crate) fn heap_size(&self) -> usize {
         self.table.heap_size().saturating_add(self.special.capacity().saturating_mul(size_of::<Special>()))
@@ -222,13 +223,13 @@ impl Tensors {
         })
     }
 
-    /// How the tensor is stored after decryption.
+    /// Returns how the tensor is stored after decryption.
     pub(crate) fn plain(&self, position: usize) -> Option<Stored> {
         let stored = self.stored(position)?;
         Some(Stored { len: self.sealing.plain_len(stored.len).ok()?, ..stored }) // checked when it was listed
     }
 
-    /// How every tensor is stored, in order. Cheaper than one call per tensor.
+    /// Returns how every tensor is stored, in order. This is cheaper than one call per tensor.
     pub(crate) fn all_stored(&self) -> impl Iterator<Item = Stored> {
         let mut special = self.special.iter().peekable();
         self.table.iter().enumerate().map(move |(position, info)| {
@@ -242,7 +243,7 @@ impl Tensors {
         })
     }
 
-    /// Whether any tensor is compressed.
+    /// Returns whether any tensor is compressed.
     pub(crate) fn any_compressed(&self) -> bool {
         self.special.iter().any(|special| special.compressed)
     }
@@ -291,7 +292,8 @@ impl Tensors {
         Ok(tensors)
     }
 
-    /// A list with capacity for `count` tensors. The caller has checked `count` against the bytes that exist.
+    /// Creates a list with capacity for `count` tensors. The caller has checked `count` against the bytes
+    /// that exist.
     pub(crate) fn with_capacity(count: usize) -> Self {
         Self { table: TensorTable::with_capacity(count), ..Self::default() }
     }
@@ -342,7 +344,7 @@ pub(crate) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Checks the sizes against dtype and shape, and the range against the data section.
+    /// Checks the sizes against the dtype and the shape, and the range against the data section.
     #[inline]
     fn check(&self, nbytes: u64, data: Extent, sealing: Sealing) -> Result<(), (&'static str, Fault)> {
         let implied = |found| Fault::from(modelfmt_core::CommonFault::Nbytes { found, expected: nbytes });

@@ -1,4 +1,5 @@
-//! Plans a file from the descriptions of its tensors: every length that does not depend on values. Everything is checked, and nothing is written.
+//! Plans a file from the descriptions of its tensors: every offset and length that does not depend on values.
+//! Checks everything and writes nothing.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ pub enum Alignment {
 }
 
 impl Alignment {
-    /// The alignment in bytes.
+    /// Returns the alignment in bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
@@ -37,15 +38,15 @@ impl Alignment {
 /// How tensors are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// As raw values.
+    /// Raw values.
     #[default]
     None,
-    /// In LZ4 blocks, except for tensors that the blocks would not make smaller. Needs the feature `lz4`
+    /// LZ4 blocks, except for tensors that would not get smaller. Needs the feature `lz4`
     /// (docs/formats/apr2.md#compression).
     Lz4,
 }
 
-/// How a file is written.
+/// Options for writing a file.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
     pub(crate) alignment: Alignment,
@@ -69,11 +70,11 @@ impl Default for WriteOptions {
     }
 }
 
-/// The shard size if the options do not set one.
+/// The default shard size.
 const DEFAULT_SHARD_SIZE: u64 = 2 << 30;
 
 impl WriteOptions {
-    /// The default options: tensors aligned to 64 bytes, no compression.
+    /// Creates the default options: tensors aligned to 64 bytes, no compression.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -93,7 +94,7 @@ impl WriteOptions {
         self
     }
 
-    /// Whether the file promises that tensors are in the order of the index (STREAMING). They always are
+    /// Sets whether the file promises that tensors are in the order of the index (STREAMING). They always are
     /// (docs/formats/apr2.md#streaming).
     #[must_use]
     pub const fn streaming(mut self, streaming: bool) -> Self {
@@ -101,15 +102,15 @@ impl WriteOptions {
         self
     }
 
-    /// Sets the maximal size of a shard of a [`SetPlan`](crate::SetPlan) in bytes. Only a shard with a single tensor may exceed
-    /// it. The default is 2 GiB.
+    /// Sets the maximum size in bytes of a shard of a [`SetPlan`](crate::SetPlan). Only a shard with a single
+    /// tensor may exceed it. The default is 2 GiB.
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
         self
     }
 
-    /// Reserves that many bytes, as spaces after the metadata of each file, for later edits in place
+    /// Reserves this many bytes, as spaces after the metadata of each file, for later edits in place
     /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
@@ -127,7 +128,7 @@ impl WriteOptions {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) options: WriteOptions,
-    /// The tensors, with the offsets from the start of the file that they have without compression.
+    /// The tensors, with their offsets from the start of the file if nothing is compressed.
     pub(crate) table: TensorTable,
     pub(crate) metadata: Vec<u8>,
     pub(crate) index_len: u32,
@@ -138,14 +139,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks descriptions and metadata, and lays the file out. A scalar is written with the shape `[1]`
-    /// (docs/formats/apr2.md#names-and-shapes).
+    /// Checks the descriptions and the metadata, and lays out the file. A scalar is written with the shape
+    /// `[1]` (docs/formats/apr2.md#names-and-shapes).
     ///
     /// `metadata` must have `model_type` (a string) and `architecture` (an object or a string); `apr_version` is filled in.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] for the first dtype, name, rank or tensor without values that APR2 cannot hold, for metadata
-    /// that lacks a key, for sections beyond 4 GiB, and for LZ4 if it is not compiled in.
+    /// [`WriteError::Unsupported`] for the first dtype, name or rank that APR2 cannot hold and the first
+    /// tensor without values, for metadata that lacks a key, for sections beyond 4 GiB, and for LZ4 if it is
+    /// not compiled in.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
@@ -177,18 +179,18 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Stores this tensor raw, even if the options ask for compression.
+    /// Stores this tensor raw, even if the options request compression.
     pub fn keep_raw(&mut self, tensor: usize) {
         self.keep_raw.insert(tensor);
     }
 
-    /// The tensors to be written, in order.
+    /// Returns the tensors to be written, in order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.table
     }
 
-    /// The length of the file; `None` if it depends on how well the tensors compress.
+    /// Returns the length of the file, or `None` if it depends on how well the tensors compress.
     #[must_use]
     pub fn file_len(&self) -> Option<u64> {
         match self.options.compression {
@@ -197,13 +199,13 @@ impl Plan {
         }
     }
 
-    /// The length of the file without compression, which is the greatest possible one.
+    /// Returns the length of the file without compression, which is the greatest possible length.
     #[must_use]
     pub const fn longest(&self) -> u64 {
         self.data_end + FOOTER_LEN // `lay_out` has seen that it is below 2^63
     }
 
-    /// Fixes the offsets of the sections, and those that the tensors have without compression.
+    /// Fixes the offsets of the sections, and the offsets of the tensors without compression.
     fn lay_out(&mut self) -> Result<(), WriteError> {
         let metadata_len = section_len("metadata", self.metadata.len() as u64)?;
         let index_end = HEADER_LEN + u64::from(metadata_len) + u64::from(self.index_len);
@@ -228,7 +230,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The flags of the header. `compressed` says whether any tensor turned out to be compressed.
+    /// Returns the flags of the header. `compressed` says whether any tensor has been compressed.
     pub(crate) fn flags(&self, compressed: bool) -> Flags {
         let alignment = match self.options.alignment {
             Alignment::Bytes64 => Flags::ALIGNED_64,
@@ -243,7 +245,7 @@ impl Plan {
     }
 }
 
-/// The decisions of a plan, for a file that is not laid out as [`Plan::write`] does.
+/// The decisions of a plan, for files that are laid out differently from [`Plan::write`].
 #[derive(Clone, Copy, Debug)]
 pub struct Planned<'a> {
     plan: &'a Plan,
@@ -260,7 +262,7 @@ pub struct Planned<'a> {
 }
 
 impl<'a> Planned<'a> {
-    /// The decisions of this plan.
+    /// Returns the decisions of this plan.
     #[must_use]
     pub fn of(plan: &'a Plan) -> Self {
         Self {
@@ -273,19 +275,19 @@ impl<'a> Planned<'a> {
         }
     }
 
-    /// The tensors.
+    /// Returns the tensors.
     #[must_use]
     pub const fn tensors(&self) -> &'a TensorTable {
         &self.plan.table
     }
 
-    /// The flags of the header. `compressed` says whether any tensor turned out to be compressed.
+    /// Returns the flags of the header. `compressed` says whether any tensor has been compressed.
     #[must_use]
     pub fn flags(&self, compressed: bool) -> Flags {
         self.plan.flags(compressed)
     }
 
-    /// Whether a tensor is stored raw even if the options ask for compression.
+    /// Returns whether a tensor is stored raw even if the options request compression.
     #[must_use]
     pub fn keeps_raw(&self, tensor: usize) -> bool {
         self.plan.keep_raw.contains(&tensor)

@@ -1,5 +1,5 @@
-//! Reads, writes and verifies APR2 model files (version 2.0), alone or sharded. APR1 files are read through the same
-//! types.
+//! Reads, writes and verifies APR2 model files (version 2.0), alone or sharded. APR1 files are read through
+//! the same types.
 //!
 //! An APR2 file is a header, metadata as a JSON object, an index of the tensors, their values at multiples of 64 (or
 //! 32) bytes, raw or in LZ4 blocks of 64 KiB, and a footer with the CRC of all before it. All numbers are
@@ -22,8 +22,9 @@
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening reads header, metadata, index and footer, and checks everything that they claim. One tensor
-//! is one read, and is decompressed.
+//! [`save()`] writes tensors that are in memory. Opening a file reads the header, the metadata, the index and
+//! the footer, and checks everything that they claim. Each tensor is then one read, and is decompressed if
+//! necessary.
 //!
 //! ```
 //! use apr2::value::Object;
@@ -48,8 +49,9 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 64 bytes in the file, or to 32; a
-//! compressed one is decoded into a buffer of its own. Mapping a file relies on other processes not changing it, so it is `unsafe`: `apr2::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to
+//! 64 or 32 bytes in the file. A compressed tensor is decoded into a buffer of its own. Mapping a file is
+//! `unsafe` (`apr2::Mmap`), because it relies on other processes not changing the file.
 //!
 //! ```
 //! # let path = "../../testdata/apr2/dtypes.apr";
@@ -67,8 +69,9 @@
 //!
 //! # Ranges
 //!
-//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object store. A part of a tensor is a
-//! range of the file. If the tensor is compressed, only the blocks that hold the part are decoded.
+//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an
+//! object store. A part of a tensor is a range of the file. If the tensor is compressed, only the blocks that
+//! hold the part are decoded.
 //!
 //! ```
 //! # let path = "../../testdata/apr2/dtypes.apr";
@@ -116,12 +119,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges arrive later, as from an object store, use [`AsyncReader`].
+//! If ranges arrive asynchronously, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! Opening checks the structure. [`Reader::verify`] also computes the CRC of every byte, decodes every LZ4 block, and
-//! looks at padding and overlaps.
+//! Opening checks the structure. [`Reader::verify`] also checks the CRC of all bytes, decodes every LZ4
+//! block, and looks for nonzero padding and overlaps.
 //!
 //! ```
 //! # let path = "../../testdata/apr2/dtypes.apr";
@@ -138,9 +141,10 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first. The [`Plan`] checks everything. Then values are pulled in pieces, compressed on all cores, and added to the CRC as
-//! they pass, so memory use does not depend on the model's size. Values come from a list of byte slices, or from your own [`TensorData`]. The same
-//! input gives the same bytes; LZ4 blocks differ between machines of other byte order or width.
+//! Describe all tensors first. The [`Plan`] checks everything. Values are then pulled piece by piece,
+//! compressed on all cores, and added to the CRC, so memory use does not depend on the model's size. Values
+//! come from a list of byte slices, or from your own [`TensorData`]. The same input gives the same bytes,
+//! except that LZ4 blocks depend on the byte order and word size of the machine.
 //!
 //! ```
 //! # #[cfg(feature = "lz4")] {
@@ -165,8 +169,8 @@
 //!
 //! # Sets
 //!
-//! A sharded model is a manifest and shards, which are APR2 files themselves. A [`SetPlan`] writes them; a [`SetReader`] opens a
-//! shard when you ask for one of its tensors.
+//! A sharded model consists of a manifest and shards, which are APR2 files themselves. A [`SetPlan`] writes
+//! them; a [`SetReader`] opens a shard when you ask for one of its tensors.
 //!
 //! ```
 //! use apr2::write::MemoryFolder;
@@ -186,13 +190,14 @@
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can
+//! lower [`Limits`] further. An error names the record, the byte and the rule that it breaks ([`Fault`]).
 //!
 //! # Signed and encrypted files
 //!
-//! The crate `modelfmt-apr2-seal` reads and writes encrypted and signed files, as well as all others. This crate refuses
-//! encrypted files. It reads the values of signed files, and [`Reader::verify`] reports that the signature was not checked.
+//! The crate `modelfmt-apr2-seal` reads and writes encrypted and signed files, and all others. This crate
+//! refuses encrypted files. It reads the values of signed files, and [`Reader::verify`] reports that the
+//! signature was not checked.
 //!
 //! # Features
 //!
@@ -200,7 +205,7 @@
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): blocks and CRCs on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
+//! The crate builds for `wasm32-unknown-unknown`, without file access. Offsets are 64 bits wide there too.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod apr1;

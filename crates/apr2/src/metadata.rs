@@ -14,11 +14,11 @@ pub(crate) const APR_VERSION: &str = "2.0.0";
 
 /// The metadata of a model: a complete JSON object, in file order.
 ///
-/// The typed accessors look at the keys that APR2 2.0 names in "Metadata Section"; everything else is found through
+/// The typed accessors return the keys that APR2 2.0 names in "Metadata Section". For all other keys, use
 /// [`object`](Self::object).
 ///
-/// The JSON text is checked when the file is opened, and parsed into a tree on first use, because a tree takes up to ten times
-/// the memory of its text.
+/// The JSON text is checked when the file is opened. It is parsed into a tree on first use, because a tree
+/// takes up to ten times the memory of its text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Metadata(JsonObject);
 
@@ -38,12 +38,12 @@ pub struct MelFilterbank {
 pub struct Quantization<'a> {
     /// The method, such as `Q8_0`.
     pub method: &'a str,
-    /// The average number of bits of a weight, scales included.
+    /// The average number of bits per weight, including scales.
     pub bits_per_weight: f64,
 }
 
 impl Metadata {
-    /// Metadata with the keys that the specification requires.
+    /// Creates metadata with the keys that the specification requires.
     #[must_use]
     pub fn new(model_type: &str, architecture: Object) -> Self {
         let mut object = Object::new();
@@ -53,31 +53,32 @@ impl Metadata {
         object.into()
     }
 
-    /// Parses the section, which is at byte `at` of the file.
+    /// Parses the metadata section, which begins at byte `at` of the file.
     pub(crate) fn parse(text: &[u8], at: u64, limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         Ok(Self(parse_object(text, at, ParseOptions::new().with_max_depth(depth))?))
     }
 
-    /// All keys, in the order of the file.
+    /// Returns all keys, in the order of the file.
     #[must_use]
     pub fn object(&self) -> &Object {
         self.0.object()
     }
 
-    /// A new tree of all keys, equal to [`object`](Self::object). The metadata keeps no copy of it.
+    /// Returns a new tree of all keys, equal to [`object`](Self::object). The metadata does not keep a copy
+    /// of it.
     #[must_use]
     pub fn to_object(&self) -> Object {
         self.0.to_object()
     }
 
-    /// Converts the metadata into the object.
+    /// Converts the metadata into the tree of all keys.
     #[must_use]
     pub fn into_object(self) -> Object {
         self.0.into_object()
     }
 
-    /// The version that the metadata states, such as `2.0.0`.
+    /// Returns the version that the metadata states, such as `2.0.0`.
     ///
     /// # Errors
     /// If the key is missing or not a string.
@@ -85,7 +86,7 @@ impl Metadata {
         self.object().required_str("apr_version")
     }
 
-    /// The kind of model, such as `whisper`.
+    /// Returns the kind of model, such as `whisper`.
     ///
     /// # Errors
     /// If the key is missing or not a string.
@@ -93,18 +94,18 @@ impl Metadata {
         self.object().required_str("model_type")
     }
 
-    /// The value of `architecture`: an object, as in the specification, or a string, as aprender's tools write it
-    /// (docs/formats/apr2.md#metadata).
+    /// Returns the value of `architecture`: an object, as in the specification, or a string, as aprender's
+    /// tools write it (docs/formats/apr2.md#metadata).
     ///
     /// # Errors
-    /// If the key is missing or has another value.
+    /// If the key is missing or has another type.
     pub fn architecture_value(&self) -> Result<&Value, KeyError> {
         let value = self.object().get("architecture");
         let is_good = |value: &&Value| matches!(value, Value::Object(_) | Value::String(_));
         value.filter(is_good).ok_or_else(|| KeyError::new("architecture", "an object or a string", value))
     }
 
-    /// The model's dimensions by name: the value of `architecture` as an object.
+    /// Returns the model's dimensions by name: the value of `architecture` as an object.
     ///
     /// # Errors
     /// If the key is missing or not an object.
@@ -112,7 +113,7 @@ impl Metadata {
         self.object().required_object("architecture")
     }
 
-    /// The tokens in the order of their numbers; `None` if the key is missing.
+    /// Returns the tokens in the order of their numbers, or `None` if the key is missing.
     ///
     /// # Errors
     /// If the value is not an array of strings.
@@ -126,10 +127,11 @@ impl Metadata {
         Ok(Some(texts))
     }
 
-    /// The mel filterbank with its shape; `None` if the key is missing.
+    /// Returns the mel filterbank with its shape, or `None` if the key is missing.
     ///
     /// # Errors
-    /// If the value is not an array of numbers, or its shape does not have two dimensions with that many elements.
+    /// If the value is not an array of numbers, or its shape does not have two dimensions or does not match
+    /// the number of elements.
     pub fn mel_filterbank(&self) -> Result<Option<MelFilterbank>, KeyError> {
         let Some(values) = self.object().optional_array("mel_filterbank")? else { return Ok(None) };
         let number = |(i, value): (usize, Value)| {
@@ -157,7 +159,7 @@ impl Metadata {
         Ok(Some(MelFilterbank { shape: Some(shape), values }))
     }
 
-    /// The tokenizer's configuration; `None` if the key is missing.
+    /// Returns the tokenizer's configuration, or `None` if the key is missing.
     ///
     /// # Errors
     /// If the value is not an object.
@@ -165,7 +167,7 @@ impl Metadata {
         self.object().optional_object("tokenizer_config")
     }
 
-    /// The model card; `None` if the key is missing.
+    /// Returns the model card, or `None` if the key is missing.
     ///
     /// # Errors
     /// If the value is not an object.
@@ -173,7 +175,7 @@ impl Metadata {
         self.object().optional_object("model_card")
     }
 
-    /// How the model was quantized; `None` if the key is missing.
+    /// Returns how the model was quantized, or `None` if the key is missing.
     ///
     /// # Errors
     /// If the value is not an object with a method and a number of bits.
@@ -186,7 +188,7 @@ impl Metadata {
         }))
     }
 
-    /// One error for each required key that is missing or of another type.
+    /// Returns one error for each required key that is missing or has another type.
     pub(crate) fn missing(&self) -> impl Iterator<Item = KeyError> {
         let faults = [self.apr_version().err(), self.model_type().err(), self.architecture_value().err()];
         faults.into_iter().flatten()

@@ -1,4 +1,4 @@
-//! Bytes to an [`Index`], without I/O.
+//! Parses bytes into an [`Index`], without I/O.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -14,12 +14,14 @@ use crate::index::{Generation, Head, Index, Sealing, Sections, Tensors};
 use crate::metadata::Metadata;
 use crate::wire::{self, FOOTER_LEN, Flags, Footer, HEADER_LEN, Header};
 
-/// How many bytes to ask for first: most metadata and indexes fit, and a small file is read in one go.
-const FIRST: u64 = 32 << 10;
-/// Sections with a smaller gap than this between them are read together.
-const NEAR: u64 = 16 << 10;
+/// The number of bytes to request first. Most metadata and indexes fit, and a small file takes a single read.
+const FIRST_READ: u64 = 32 << 10;
+/// Sections that are less than this apart are read together.
+const MERGE_GAP: u64 = 16 << 10;
 
-/// Parses header, footer, metadata and index of an APR2 or APR1 file; see [`Parser`].
+/// Parses an [`Index`] from the byte ranges that it asks for; see [`Parser`].
+///
+/// It asks for the header, the footer, the metadata and the tensor index of an APR2 or APR1 file.
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
@@ -27,35 +29,36 @@ pub struct IndexParser {
     state: State,
     metadata: Option<Metadata>,
     tensors: Option<Tensors>,
-    /// The first bytes of the file, if they hold both sections but the footer has not been read yet.
+    /// The first bytes of the file, if they contain both sections and the footer has not been read yet.
     stash: Vec<u8>,
 }
 
-/// What has been read so far.
+/// The parts that have been read so far.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Nothing yet.
     Start,
     /// The header of an APR2 file.
     Header(Head),
-    /// Header and footer of an APR2 file.
+    /// The header and the footer of an APR2 file.
     Footer(Head),
-    /// The first eight bytes of an APR1 file, which give the extent of its metadata.
+    /// The first eight bytes of an APR1 file, which determine the extent of its metadata.
     Apr1(Extent),
     /// Everything up to the metadata.
     Metadata(Head),
-    /// Everything, with the index.
+    /// Everything, including the index.
     Index(Head),
 }
 
 impl IndexParser {
-    /// A parser for a file of this length.
+    /// Creates a parser for a file of `file_len` bytes.
     #[must_use]
     pub fn new(file_len: u64, limits: Limits) -> Self {
         Self { file_len, limits, state: State::Start, metadata: None, tensors: None, stash: Vec::new() }
     }
 
-    /// Takes steps as long as `bytes`, which begin at byte `start` of the file, hold what the next step needs.
+    /// Takes steps as long as `bytes` contain what the next step needs. `bytes` begin at byte `start` of the
+    /// file.
     fn advance(&mut self, bytes: &[u8], start: u64) -> Result<()> {
         let end = start.saturating_add(bytes.len() as u64);
         while let Some((least, _)) = self.wants() {
@@ -63,7 +66,10 @@ impl IndexParser {
                 break;
             }
             let (skip, len) = (least.start.saturating_sub(start), least.end.saturating_sub(least.start));
-            let exact = bytes.get(cut(skip)..).and_then(|rest| rest.get(..cut(len))).unwrap_or_default();
+            let exact = bytes
+                .get(to_usize_saturating(skip)..)
+                .and_then(|rest| rest.get(..to_usize_saturating(len)))
+                .unwrap_or_default();
             self.step(exact, least.start)?;
         }
         Ok(())
@@ -81,7 +87,8 @@ impl IndexParser {
                 let sections = &head.sections;
                 self.metadata =
                     Some(Metadata::parse(part(bytes, at, sections.metadata), HEADER_LEN, &self.limits)?);
-                // The bytes that were read may hold the index too; `feed` then takes the next step with them.
+                // The bytes that were read may also contain the index. `feed` then takes the next step with
+                // them.
                 State::Metadata(head)
             }
             State::Apr1(metadata) => {
@@ -111,18 +118,19 @@ impl IndexParser {
         }
     }
 
-    /// The range that the next step needs, and the end of a longer range that is worth reading at once.
+    /// Returns the range that the next step needs, and the end of a longer range that is worth reading with
+    /// it.
     fn wants(&self) -> Option<(Range<u64>, u64)> {
         let alone = |range: Range<u64>| Some((range.clone(), range.end));
         match self.state {
             State::Start => {
                 let least = HEADER_LEN.min(self.file_len);
-                (least > 0).then_some((0..least, FIRST.min(self.file_len)))
+                (least > 0).then_some((0..least, FIRST_READ.min(self.file_len)))
             }
             State::Header(_) => alone(self.file_len.saturating_sub(FOOTER_LEN)..self.file_len), // `head` has checked the length
             State::Footer(head) => {
                 let Sections { metadata, index, .. } = head.sections;
-                let near = index.offset().saturating_sub(metadata.end()) <= NEAR;
+                let near = index.offset().saturating_sub(metadata.end()) <= MERGE_GAP;
                 Some((metadata.range(), if near { index.end() } else { metadata.end() }))
             }
             State::Apr1(metadata) => {
@@ -157,7 +165,8 @@ impl Parser for IndexParser {
         match self.state {
             State::Header(Head { sections, .. }) if start == 0 => {
                 // The stash stays empty if the index does not end within these bytes.
-                self.stash = bytes.get(..cut(sections.index.end())).unwrap_or_default().to_vec();
+                self.stash =
+                    bytes.get(..to_usize_saturating(sections.index.end())).unwrap_or_default().to_vec();
             }
             State::Footer(_) if !self.stash.is_empty() => self.replay()?,
             _ => {}
@@ -181,7 +190,7 @@ impl Parser for IndexParser {
     }
 }
 
-/// The parts at the front of an APR2 file, gathered by a caller that knows where they are and whether they can be trusted.
+/// The parts at the front of an APR2 file. The caller has gathered them and decides whether to trust them.
 #[derive(Clone, Copy, Debug)]
 pub struct Front<'a> {
     /// The content of the header, or a replacement for it.
@@ -200,7 +209,7 @@ impl Front<'_> {
     /// Makes the index of the file, with the same checks as for any other file.
     ///
     /// # Errors
-    /// The first rule that the metadata or the index breaks.
+    /// If the metadata or the index breaks a rule.
     pub fn parse(&self, limits: &Limits) -> Result<Index> {
         let Head { generation, version, flags, sections, .. } = self.head;
         let metadata = Metadata::parse(self.metadata, HEADER_LEN, limits)?;
@@ -209,24 +218,25 @@ impl Front<'_> {
     }
 }
 
-/// The number as usize, or the largest usize if it does not fit; slicing then fails.
-fn cut(n: u64) -> usize {
+/// Converts to usize. A number that does not fit becomes the largest usize, and slicing then fails.
+fn to_usize_saturating(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// The bytes of `extent`, cut from bytes that begin at `at` in the file; empty if they do not hold it.
+/// Returns the bytes of `extent` from bytes that begin at `at` in the file, or nothing if they do not contain
+/// the extent.
 fn part(bytes: &[u8], at: u64, extent: Extent) -> &[u8] {
-    let skip = extent.offset().checked_sub(at).map_or(usize::MAX, cut);
-    bytes.get(skip..).and_then(|rest| rest.get(..cut(extent.len()))).unwrap_or_default()
+    let skip = extent.offset().checked_sub(at).map_or(usize::MAX, to_usize_saturating);
+    bytes.get(skip..).and_then(|rest| rest.get(..to_usize_saturating(extent.len()))).unwrap_or_default()
 }
 
-/// The error for a file that is too short for its sections.
+/// Returns the error for a file that is too short for its sections.
 pub fn too_short(have: u64) -> Error {
     let need = HEADER_LEN + wire::INDEX_HEADER_LEN + FOOTER_LEN;
     Error::Truncated { part: Part::new("file"), at: 0, need, have }
 }
 
-/// Detects the generation by the first four bytes.
+/// Detects the generation from the first four bytes.
 fn magic(bytes: &[u8], file_len: u64) -> Result<Generation> {
     let Some(&magic) = bytes.first_chunk() else { return Err(too_short(file_len)) };
     match magic {
@@ -236,7 +246,7 @@ fn magic(bytes: &[u8], file_len: u64) -> Result<Generation> {
     }
 }
 
-/// Decodes the header of an APR2 file, which may be encrypted, from its first bytes; `None` for APR1.
+/// Decodes the header of an APR2 file, which may be encrypted, from its first bytes. Returns `None` for APR1.
 ///
 /// # Errors
 /// If the file is of neither generation, or the header breaks a rule.
@@ -247,7 +257,8 @@ pub fn begin(bytes: &[u8], file_len: u64, limits: &Limits) -> Result<Option<Head
     })
 }
 
-/// The header of an APR2 file, with its sections checked. `known` accepts the flags that the caller can read.
+/// Decodes the header of an APR2 file and checks its sections. `known` accepts the flags that the caller
+/// supports.
 fn head(
     bytes: &[u8],
     file_len: u64,
@@ -267,8 +278,8 @@ fn head(
     })
 }
 
-/// Checks that metadata at 32, index, and data at a multiple of 64 follow each other without overlap
-/// (docs/formats/apr2.md#sections).
+/// Checks that the metadata at byte 32, the index, and the data at a multiple of 64 follow each other without
+/// overlap (docs/formats/apr2.md#sections).
 fn sections(header: &Header, end: u64, limits: &Limits) -> Result<Sections> {
     let at =
         |field, offset| move |fault: Fault| malformed(Part::new("header").with_field(field), offset, fault);

@@ -1,10 +1,10 @@
-//! Opens APR2 and APR1 files: implements the traits of modelfmt-core's reader for this format.
+//! Opens APR2 and APR1 files: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use modelfmt_core::claims::{FileClaims, Wanted};
+use modelfmt_core::claims::{FileClaims, WantedRange};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
     Bytes, Execution, Fetch, Location, OpenFile, Report, TensorTable, VerifyLevel,
@@ -16,15 +16,15 @@ use crate::index::{Generation, Index};
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
-/// How an APR2 or APR1 file is opened.
+/// Options for opening an APR2 or APR1 file.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open APR2 or APR1 file: its [`Index`] and the source of its bytes.
 ///
-/// Reading a compressed tensor piece after piece takes linear time.
+/// Reading a compressed tensor piece by piece takes linear time.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open APR2 file over bytes that arrive later, such as from an object store.
+/// An open APR2 or APR1 file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
@@ -77,7 +77,7 @@ impl FileIndex for Index {
         self.tensors.read_into(source, position, offset, out).await
     }
 
-    /// For a compressed tensor, reads block headers to find the range.
+    /// Reads block headers to find the range of a compressed tensor.
     async fn stored_range<S: Fetch>(
         &self,
         source: &S,
@@ -90,7 +90,7 @@ impl FileIndex for Index {
     async fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
         crate::claims::claims(index, source, wanted, claims).await
@@ -111,7 +111,7 @@ impl FileIndex for Index {
         Ok(self.metadata().to_object().into())
     }
 
-    /// The flags and the alignment.
+    /// Returns the flags and the alignment.
     fn details(&self) -> Object {
         let mut details = Object::new();
         details.insert("flags", self.flags().names().collect::<Value>());

@@ -1,4 +1,4 @@
-//! How the values of a tensor are stored.
+//! How a tensor's values are stored.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// How the values of one tensor are stored.
@@ -16,7 +16,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// The end of the tensor in the file.
+    /// Returns the end of the tensor in the file.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset.saturating_add(self.len)

@@ -14,7 +14,8 @@ use crate::stored::Stored;
 const PARALLEL: u64 = 4 << 20;
 
 impl Tensors {
-    /// The values of a tensor. Decompression uses as many threads as `work` says, or by default as many as its size is worth.
+    /// Reads the values of a tensor. Decompression uses as many threads as `work` allows, or by default as
+    /// many as the tensor's size is worth.
     pub(crate) async fn read<'s>(
         &self,
         source: &'s impl Fetch,
@@ -61,7 +62,7 @@ impl Tensors {
         source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
     }
 
-    /// The range of the file that holds a range of a tensor's values.
+    /// Returns the range of the file that holds a range of a tensor's values.
     pub(crate) async fn stored_range(
         &self,
         source: &impl Fetch,
@@ -89,8 +90,8 @@ const fn compressed(number: usize, info: TensorInfo<'_>, stored: Stored) -> Comp
     Compressed { number, name: info.name, stored }
 }
 
-/// The number of threads for so many bytes: all cores, or one for small tensors, because asking for the number of cores takes
-/// long.
+/// Returns the number of threads for this many bytes: all cores, or one for small tensors, because
+/// determining the number of cores takes long.
 fn default_threads(nbytes: u64) -> usize {
     if nbytes >= PARALLEL { Execution::default().threads } else { 1 }
 }

@@ -1,4 +1,4 @@
-//! The records as they are in the file; each is decoded and encoded in one place.
+//! The records of a file. Each is decoded and encoded in one place. All numbers are little-endian.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -7,7 +7,7 @@ use modelfmt_core::{DType, Part, author::Cursor};
 
 use crate::error::{Fault, Result, malformed};
 
-/// APR2 2.0, "Header": the four ASCII bytes (docs/formats/apr2.md#magic).
+/// APR2 2.0, "Header": four ASCII bytes (docs/formats/apr2.md#magic).
 pub(crate) const MAGIC: [u8; 4] = *b"APR2";
 /// The magic of the previous generation.
 pub(crate) const MAGIC_APR1: [u8; 4] = *b"APR1";
@@ -39,7 +39,7 @@ impl Flags {
     pub const ALIGNED_64: Self = Self(1 << 1);
     /// Every tensor begins at a multiple of 32.
     pub const ALIGNED_32: Self = Self(1 << 2);
-    /// The file is a shard of a model of several files.
+    /// The file is a shard of a model with several files.
     pub const SHARDED: Self = Self(1 << 3);
     /// The file is encrypted (docs/formats/apr2.md#encrypted-and-signed).
     pub const ENCRYPTED: Self = Self(1 << 4);
@@ -47,7 +47,7 @@ impl Flags {
     pub const SIGNED: Self = Self(1 << 5);
     /// Some tensors have a block-quantized type.
     pub const QUANTIZED: Self = Self(1 << 6);
-    /// Tensors lie in the order of the index, so that one sequential pass reads the file.
+    /// Tensors are in the order of the index, so that one sequential pass reads the file.
     pub const STREAMING: Self = Self(1 << 7);
 
     const NAMES: [(Self, &'static str); 8] = [
@@ -61,37 +61,37 @@ impl Flags {
         (Self::STREAMING, "STREAMING"),
     ];
 
-    /// No flag.
+    /// Returns the empty set of flags.
     #[must_use]
     pub const fn empty() -> Self {
         Self(0)
     }
 
-    /// All bits, as in the file.
+    /// Returns all bits as they are in the file.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// Whether all of these flags are set.
+    /// Returns whether all of these flags are set.
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// The same flags, with these set if `on`.
+    /// Adds the given flags if `on` is set.
     #[must_use]
     pub const fn with(self, flags: Self, on: bool) -> Self {
         if on { Self(self.0 | flags.0) } else { self }
     }
 
-    /// The same flags without these.
+    /// Removes the given flags.
     #[must_use]
     pub const fn without(self, flags: Self) -> Self {
         Self(self.0 & !flags.0)
     }
 
-    /// The alignment that the flags promise for every tensor: 64, 32 or none.
+    /// Returns the alignment that the flags promise for every tensor: 64, 32 or none.
     #[must_use]
     pub const fn alignment(self) -> Option<u64> {
         if self.contains(Self::ALIGNED_64) {
@@ -103,12 +103,13 @@ impl Flags {
         }
     }
 
-    /// The names of the flags that are set, in the order of their bits, as the specification spells them.
+    /// Returns the names of the flags that are set, in the order of their bits and in the specification's
+    /// spelling.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         Self::NAMES.into_iter().filter(move |&(flag, _)| self.contains(flag)).map(|(_, name)| name)
     }
 
-    /// The flags with these bits.
+    /// Returns the flags with these bits.
     ///
     /// # Errors
     /// If a bit is not known.
@@ -119,8 +120,8 @@ impl Flags {
         }
     }
 
-    /// Like [`from_file`](Self::from_file), for a reader without decryption: ENCRYPTED has an error of its own
-    /// (docs/formats/apr2.md#flags).
+    /// Does the same as [`from_file`](Self::from_file) for a reader that cannot decrypt: ENCRYPTED gets a
+    /// separate error (docs/formats/apr2.md#flags).
     pub(crate) fn not_encrypted(bits: u32) -> Result<Self, Fault> {
         Self::from_file(bits).and_then(|flags| match flags.contains(Self::ENCRYPTED) {
             true => Err(Fault::Encrypted),
@@ -157,10 +158,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes the fields after the magic. `known` accepts the flags that the caller can read.
+    /// Decodes the fields after the magic. `known` accepts the flags that the caller supports.
     ///
     /// # Errors
-    /// If the version is another one, or a flag is not known.
+    /// If the version is different, or a flag is not known.
     pub fn decode(c: &mut Cursor<'_>, known: fn(u32) -> Result<Flags, Fault>) -> Result<Self> {
         c.record("header", None);
         c.bytes(4, "magic")?;
@@ -184,7 +185,7 @@ impl Header {
         })
     }
 
-    /// The bytes of the header.
+    /// Encodes the header.
     #[must_use]
     pub fn encode(&self) -> [u8; 32] {
         let mut out = [0; 32];
@@ -220,7 +221,7 @@ pub struct Entry<'a, D> {
     pub size: u64,
     /// The uncompressed size in bytes, or 0 if the tensor is not compressed.
     pub raw_size: u64,
-    /// The flags of the tensor; bit 0 marks a compressed one.
+    /// The flags of the tensor. Bit 0 marks a compressed tensor.
     pub flags: u32,
 }
 
@@ -261,7 +262,8 @@ impl<'a> Entry<'a, ()> {
     }
 }
 
-/// The identity of a tensor: the first bytes of its entry, from the length of the name to the last dimension.
+/// Returns the identity of a tensor: the first bytes of its entry, from the length of the name to the last
+/// dimension.
 #[must_use]
 pub fn identity(name: &str, dtype: DType, dims: &[u64]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -271,7 +273,7 @@ pub fn identity(name: &str, dtype: DType, dims: &[u64]) -> Vec<u8> {
 }
 
 impl Entry<'_, &[u64]> {
-    /// The length of the encoded entry in bytes.
+    /// Returns the length of the encoded entry in bytes.
     pub(crate) fn encoded_len(&self) -> u64 {
         (self.name.len() as u64)
             .saturating_add(2)
@@ -280,7 +282,7 @@ impl Entry<'_, &[u64]> {
             .saturating_add(28)
     }
 
-    /// Appends the entry. The plan has already checked name, dtype and dimensions.
+    /// Appends the entry. The plan has already checked the name, the dtype and the dimensions.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(u16::try_from(self.name.len()).unwrap_or(u16::MAX).to_le_bytes());
         out.extend(self.name.as_bytes());
@@ -306,11 +308,11 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// Decodes the footer of a file of `file_len` bytes, and checks all that needs no other part of the file
-    /// (docs/formats/apr2.md#footer).
+    /// Decodes the footer of a file of `file_len` bytes, and checks everything that needs no other part of
+    /// the file (docs/formats/apr2.md#footer).
     ///
     /// # Errors
-    /// If the bytes are not a footer, or state another length of the file.
+    /// If the bytes are not a footer, or state another file length.
     pub fn decode(c: &mut Cursor<'_>, file_len: u64) -> Result<Self> {
         c.record("footer", None);
         let crc32 = c.u32("crc32")?;
@@ -327,7 +329,7 @@ impl Footer {
         Ok(Self { crc32, file_size })
     }
 
-    /// The bytes of the footer.
+    /// Encodes the footer.
     #[must_use]
     pub fn encode(&self) -> [u8; 16] {
         let mut out = [0; 16];
@@ -356,13 +358,13 @@ const DTYPES: [(u8, DType, &str); 13] = [
     (20, DType::Q5_1, "Q5_1"),
 ];
 
-/// Whether APR2 has a code for a dtype.
+/// Returns whether APR2 has a code for a dtype.
 #[must_use]
 pub fn can_hold(dtype: DType) -> bool {
     code_of(dtype).is_some()
 }
 
-/// The dtypes that APR2 can hold, in the order of their codes.
+/// Returns the dtypes that APR2 can hold, in the order of their codes.
 #[cfg(test)]
 fn dtypes() -> impl ExactSizeIterator<Item = DType> + Clone {
     DTYPES.iter().map(|&(_, dtype, _)| dtype)
@@ -373,17 +375,17 @@ fn dtype_of(code: u8) -> Option<DType> {
     DTYPES.iter().find(|&&(number, ..)| number == code).map(|&(_, dtype, _)| dtype)
 }
 
-/// The code of a dtype, if it has one.
+/// Returns the code of a dtype, if it has one.
 pub(crate) fn code_of(dtype: DType) -> Option<u8> {
     DTYPES.iter().find(|&&(_, known, _)| known == dtype).map(|&(code, ..)| code)
 }
 
-/// The dtype with this name in the specification's spelling, which APR1's JSON index uses.
+/// Returns the dtype with this name in the specification's spelling, which APR1's JSON index uses.
 pub(crate) fn dtype_named(name: &str) -> Option<DType> {
     DTYPES.iter().find(|&&(.., known)| known == name).map(|&(_, dtype, _)| dtype)
 }
 
-/// The part that errors about a tensor entry name.
+/// Returns the `Part` for errors about a tensor entry.
 pub fn entry_part(number: usize, name: &str) -> Part {
     Part::entry("tensor entry", number as u64).with_name(name)
 }

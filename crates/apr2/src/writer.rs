@@ -1,4 +1,4 @@
-//! Streams a plan into a sink.
+//! Streams a `Plan` into a sink.
 
 use modelfmt_core::{
     Execution,
@@ -11,14 +11,14 @@ use crate::layout::{Compression, Plan};
 use crate::wire::{Entry, FOOTER_LEN, Footer, Header, TENSOR_COMPRESSED};
 use crate::written::{Place, Written, put};
 
-/// Metadata begins right after the header.
+/// The metadata begins right after the header.
 const METADATA_OFFSET: u32 = 32;
 /// The index is written in pieces of about this size.
 const INDEX_PIECE: usize = 1 << 20;
 
 impl Plan {
-    /// Writes the file. The values are pulled from `data` in order and in pieces; `data` numbers the tensors in the order of
-    /// their descriptions. The bytes do not depend on the number of threads that `work` allows.
+    /// Writes the file. Values are pulled from `data` in order and in pieces. `data` numbers the tensors in
+    /// the order of their descriptions. The bytes do not depend on the number of threads that `work` allows.
     ///
     /// # Errors
     /// [`WriteError::Data`](crate::WriteError::Data) if values cannot be read, [`WriteError::Write`](crate::WriteError::Write)
@@ -88,7 +88,7 @@ impl Plan {
         Ok(Written { crc, places: None })
     }
 
-    /// Writes everything before the data section, which is known by now, and returns its CRC.
+    /// Writes everything before the data section, which is now known, and returns its CRC.
     fn write_head(&self, written: &Written, sink: &dyn Sink) -> Result<Crc, WriteError> {
         let compressed = written.places.iter().flatten().any(|place| place.compressed);
         let metadata_size = u32::try_from(self.metadata.len()).unwrap_or(u32::MAX); // checked by the plan

@@ -5,7 +5,7 @@ use modelfmt_write::Sink;
 
 use crate::error::WriteError;
 
-/// Where a tensor was written.
+/// The place where a tensor was written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// The offset from the start of the file.
@@ -15,10 +15,10 @@ pub(crate) struct Place {
     pub(crate) compressed: bool,
 }
 
-/// The data section after writing, which happens before the index is written.
+/// The data section after it was written. The index is written later.
 pub(crate) struct Written {
     pub(crate) crc: Crc,
-    /// The place of each tensor; `None` if all are as planned.
+    /// The place of each tensor, or `None` if all are as planned.
     pub(crate) places: Option<Vec<Place>>,
 }
 

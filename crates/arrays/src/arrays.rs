@@ -1,10 +1,10 @@
-//! The arrays of a file: the record that each is in, and how to read its values.
+//! The arrays of a file: the record that holds each array, and how to read its values.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
 use modelfmt_core::author::{Extent, NameTable, NewTensor};
-use modelfmt_core::claims::Wanted;
+use modelfmt_core::claims::WantedRange;
 use modelfmt_core::{
     AlignedBuf, Bytes, CommonFault, DType, Encoding, Fetch, Limits, Location, Part, TensorInfo, TensorTable,
 };
@@ -17,13 +17,14 @@ use crate::strided::{self, Content};
 /// An array in a record of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct NewArray<'a> {
-    /// The name, which must be new.
+    /// The name, which must not be used yet.
     pub name: &'a str,
     /// The type of the elements, which must take whole bytes.
     pub dtype: DType,
     /// The dimensions.
     pub dims: &'a [u64],
-    /// How many elements each dimension steps over; `None` if the last dimension is fastest and there are no gaps.
+    /// The number of elements that each dimension steps over, or `None` if the last dimension is fastest and
+    /// there are no gaps.
     pub strides: Option<&'a [u64]>,
     /// The number of the record.
     pub record: usize,
@@ -40,12 +41,13 @@ const IN_ORDER: u32 = u32::MAX;
 struct Slot {
     start: u64,
     record: u32,
-    /// Where the array's strides begin in the list of all strides.
+    /// The position of the array's strides in the list of all strides.
     strides: u32,
     is_big_endian: bool,
 }
 
-/// The arrays of a file and the records that they are in. The index of a format delegates its reads to this type.
+/// The arrays of a file and the records that hold them. The index of a format delegates its reads to this
+/// type.
 #[derive(Clone, Debug)]
 pub struct Arrays {
     tensors: TensorTable,
@@ -59,7 +61,7 @@ pub struct Arrays {
 }
 
 impl Arrays {
-    /// An empty list for a file of `file_len` bytes. The limits apply to what is added later.
+    /// Creates an empty list for a file of `file_len` bytes. The limits apply to what is added later.
     #[must_use]
     pub fn new(file_len: u64, limits: Limits) -> Self {
         Self {
@@ -82,30 +84,30 @@ impl Arrays {
         self.names.reserve(records);
     }
 
-    /// The arrays in the order in which they were added.
+    /// Returns the arrays in the order in which they were added.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// The records, in the order in which they were added, with their names.
+    /// Returns the records with their names, in the order in which they were added.
     pub fn records(&self) -> impl ExactSizeIterator<Item = (&str, &Record)> {
         self.records.iter().enumerate().map(|(n, record)| (self.names.name(n).unwrap_or_default(), record))
     }
 
-    /// The record with this number.
+    /// Returns the record with this number.
     #[must_use]
     pub fn record(&self, number: usize) -> Option<&Record> {
         self.records.get(number)
     }
 
-    /// The part that errors about a record name.
+    /// Returns the `Part` for errors about a record.
     #[must_use]
     pub fn record_part(&self, number: usize) -> Part {
         Part::named("record", self.names.name(number).unwrap_or_default())
@@ -114,7 +116,7 @@ impl Arrays {
     /// Adds a record and returns its number.
     ///
     /// # Errors
-    /// If the record is not within the file, or its name is already present.
+    /// If the record is not inside the file, or its name is already present.
     pub fn add_record<F: ArrayFault>(&mut self, name: &str, record: Record) -> Result<usize, Error<F>> {
         let refuse = |fault| common(Part::named("record", name), record.at, fault);
         Extent::new(record.at, record.stored_len, self.file_len).map_err(refuse)?;
@@ -126,7 +128,8 @@ impl Arrays {
     /// Adds an array.
     ///
     /// # Errors
-    /// If its name is already present, it reaches beyond its record, or its strides expand it beyond the limit `expansion`.
+    /// If its name is already present, if it reaches beyond its record, or if its strides expand it beyond
+    /// the limit `expansion`.
     pub fn push<F: ArrayFault>(&mut self, new: NewArray<'_>) -> Result<(), Error<F>> {
         let NewArray { name, dtype, dims, strides, record: number, start, is_big_endian } = new;
         let no_record = || Error::NotFound { name: format!("record number {number}") };
@@ -145,7 +148,7 @@ impl Arrays {
             Some(strides) => strided::span(dims, strides),
             None => dims.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim)),
         };
-        // An array without elements may state any start, as PyTorch does for an empty slice.
+        // An array without elements may have any start, as PyTorch writes for an empty slice.
         let start = if elements == Some(0) { start.min(record.len) } else { start };
         let size = dtype.size().map_or(1, u64::from);
         let need = elements.and_then(|elements| elements.checked_mul(size)?.checked_add(start));
@@ -184,7 +187,7 @@ impl Arrays {
         Ok(())
     }
 
-    /// Frees memory that was reserved and is not needed.
+    /// Releases reserved memory that is not needed.
     pub fn shrink_to_fit(&mut self) {
         self.tensors.shrink_to_fit();
         self.slots.shrink_to_fit();
@@ -193,7 +196,7 @@ impl Arrays {
         self.names.shrink_to_fit();
     }
 
-    /// Everything about the array at a position.
+    /// Returns everything about the array at a position.
     fn array(&self, position: usize) -> Option<Array<'_>> {
         let info = self.tensors.info(position)?;
         let slot = self.slots.get(position)?;
@@ -214,7 +217,7 @@ impl Arrays {
         })
     }
 
-    /// The location of the values of the array at a position.
+    /// Returns the location of the values of the array at a position.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         let array = self.array(position)?;
@@ -270,7 +273,7 @@ impl Arrays {
             let at = array.stored().start.saturating_add(part.offset());
             return source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source });
         }
-        // Only whole elements are read, but the range may begin and end inside one.
+        // Only whole elements are read, but the range may begin and end inside an element.
         let size = array.size;
         let ahead = part.offset().checked_rem(size).unwrap_or(0);
         if ahead == 0 && len.checked_rem(size) == Some(0) {
@@ -326,10 +329,11 @@ impl Arrays {
         Ok(())
     }
 
-    /// For each record with wanted arrays: its number, and how many of its bytes are read for them.
-    pub(crate) fn wanted(&self, wanted: &[Wanted]) -> Vec<(usize, u64)> {
+    /// Returns the number of each record with wanted arrays, and how many of its bytes are read for these
+    /// arrays.
+    pub(crate) fn wanted(&self, wanted: &[WantedRange]) -> Vec<(usize, u64)> {
         let mut read: Vec<(usize, u64)> = Vec::new();
-        for Wanted { position, range } in wanted {
+        for WantedRange { position, range } in wanted {
             let Some(array) = self.array(*position) else { continue };
             let all = array.stored();
             let all = all.end.saturating_sub(all.start);
@@ -351,7 +355,7 @@ impl Arrays {
     }
 }
 
-/// An array with everything that its slot refers to.
+/// An array, and everything that its slot refers to.
 struct Array<'a> {
     info: TensorInfo<'a>,
     strides: Option<&'a [u64]>,
@@ -363,12 +367,12 @@ struct Array<'a> {
 }
 
 impl Array<'_> {
-    /// Whether the file stores the values in the form in which they are returned.
+    /// Returns whether the file stores the values in the form in which they are returned.
     fn is_as_it_is(&self) -> bool {
         self.strides.is_none() && self.record.method == Method::Stored && !self.slot.is_big_endian
     }
 
-    /// The range of the file that is read for all values.
+    /// Returns the range of the file that is read for all values.
     fn stored(&self) -> Range<u64> {
         if self.info.nbytes == 0 {
             return self.record.at..self.record.at;
@@ -385,7 +389,8 @@ impl Array<'_> {
     }
 }
 
-/// The size in bytes of the numbers in an element whose bytes are swapped. A complex number consists of two numbers.
+/// Returns the size in bytes of the numbers in an element whose bytes are swapped. A complex number consists
+/// of two numbers.
 fn number_size(dtype: DType) -> usize {
     match dtype {
         DType::C64 => 4,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use modelfmt_core::author::{Crc32, Extent, ScanError, ScanRange, SharedScan, with_causes};
-use modelfmt_core::claims::{Claim, FileClaims, Wanted};
+use modelfmt_core::claims::{Claim, FileClaims, WantedRange};
 use modelfmt_core::ledger::{DigestKind, Ledger, Spans};
 use modelfmt_core::{AnyError, Execution, Fetch};
 
@@ -13,19 +13,19 @@ use crate::error::{ArrayFault, Error, Fault, common, malformed};
 use crate::inflate::{Content, InflatedCrc};
 use crate::record::{Method, Record};
 
-/// How many bytes one thread reads at once.
+/// The number of bytes that a thread reads at once.
 const PIECE: u64 = 1 << 20;
 
 impl Arrays {
-    /// Adds the CRCs of the records that these arrays are in, and of `others`, which are the format's own records that were
-    /// read when the file was opened.
+    /// Adds the CRCs of the records that hold these arrays, and of `others`, the format's own records, which
+    /// were read when the file was opened.
     ///
     /// # Errors
-    /// If a record is not within the file.
+    /// If a record is not inside the file.
     pub fn claims<I, F: ArrayFault>(
         index: &Arc<I>,
         of: fn(&I) -> &Self,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         others: impl IntoIterator<Item = usize>,
         out: &mut FileClaims<'_>,
     ) -> Result<(), Error<F>>
@@ -72,7 +72,8 @@ impl Arrays {
         Ok(())
     }
 
-    /// The faults in the CRCs of all records, or of those chosen by number, and how many bytes were checked.
+    /// Returns the faults in the CRCs of the records that `chosen` accepts, and the number of bytes that were
+    /// checked.
     pub async fn check_crcs<F: ArrayFault>(
         &self,
         source: &impl Fetch,
@@ -129,7 +130,7 @@ impl Arrays {
     }
 }
 
-/// The CRC and length of a record's content, decoded from the first byte to the last.
+/// Returns the CRC and the length of a record's content, decoded from the first byte to the last.
 async fn deflated_content(
     source: &impl Fetch,
     record: &Record,
@@ -151,7 +152,7 @@ async fn deflated_content(
     Ok(InflatedCrc::finish(record.stored_len, run))
 }
 
-/// The error for a record whose content does not match the directory.
+/// Returns the error for a record whose content does not match the directory.
 fn differs<F: ArrayFault>(arrays: &Arrays, number: usize, record: &Record, found: Content) -> Error<F> {
     let fault = if found.is_whole && found.len == record.len {
         Fault::Crc { found: found.crc, stated: record.crc.unwrap_or(0) }

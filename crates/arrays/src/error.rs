@@ -1,15 +1,15 @@
-//! The rules that a zip archive, or an array in a record of a file, can break.
+//! Errors about zip archives and about arrays in records of a file.
 
 use modelfmt_core::CommonFault;
 
-/// The rules of zip archives and of the arrays in them. The fault type of each format contains this one.
+/// The rules of zip archives and of the arrays in them. The fault type of each format contains this type.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// The file does not end with the end record of an archive.
     #[error("is not where a zip archive ends: the file is cut short, or bytes follow the archive")]
     NoEnd,
-    /// The archive is one of several files.
+    /// The archive is split into several files.
     #[error("says that the archive is one of several files, which modelfmt does not read; join them first")]
     SeveralFiles,
     /// The end record and its 64-bit form disagree.
@@ -36,7 +36,7 @@ pub enum Fault {
     /// A record does not begin with its signature.
     #[error("does not begin with its signature")]
     Signature,
-    /// The directory has a number of entries other than the end record states.
+    /// The number of entries in the directory differs from the number in the end record.
     #[error("has {left} bytes behind its {count} entries: the end record counts wrong")]
     Count {
         /// The number of entries that the end record states.
@@ -61,7 +61,7 @@ pub enum Fault {
     Overlap {
         /// The offset of the header of the first record.
         at: u64,
-        /// The minimal number of bytes that this record takes.
+        /// The minimum number of bytes that this record takes.
         len: u64,
         /// The offset of the next record or of the directory.
         next: u64,
@@ -74,7 +74,7 @@ pub enum Fault {
         /// The number of bytes that the content takes in the file.
         stored: u64,
     },
-    /// The content is larger than a deflate stream of that length can make.
+    /// The content is larger than a deflate stream of this length can produce.
     #[error("has {len} bytes, more than {stored} bytes of deflate can make")]
     Expansion {
         /// The size of the content.
@@ -132,14 +132,14 @@ pub enum Fault {
 modelfmt_core::author::debug_as_sentence!(Fault);
 
 impl Fault {
-    /// Whether a file that is cut short breaks this rule.
+    /// Returns whether a truncated file breaks this rule.
     #[must_use]
     pub const fn is_end_missing(&self) -> bool {
         matches!(self, Self::NoEnd)
     }
 }
 
-/// A fault of a format with arrays in records; it contains the rules of this crate.
+/// The fault type of a format with arrays in records, which contains the rules of this crate.
 pub trait ArrayFault: modelfmt_core::Fault + From<Fault> {}
 
 impl<F: modelfmt_core::Fault + From<Fault>> ArrayFault for F {}
@@ -147,12 +147,12 @@ impl<F: modelfmt_core::Fault + From<Fault>> ArrayFault for F {}
 /// An error of a format with arrays in records.
 pub(crate) type Error<F> = modelfmt_core::Error<F>;
 
-/// The error for a rule of this crate.
+/// Returns the error for a rule of this crate.
 pub(crate) fn malformed<F: ArrayFault>(part: modelfmt_core::Part, at: u64, fault: Fault) -> Error<F> {
     Error::Malformed { part, at, fault: fault.into() }
 }
 
-/// The error for a rule that all formats share.
+/// Returns the error for a rule that all formats share.
 pub(crate) fn common<F: ArrayFault>(part: modelfmt_core::Part, at: u64, fault: CommonFault) -> Error<F> {
     Error::Malformed { part, at, fault: fault.into() }
 }

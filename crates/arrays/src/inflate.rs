@@ -13,20 +13,20 @@ use modelfmt_core::{AlignedBuf, CommonError, Fetch, Limits, Part};
 use crate::error::{ArrayFault, Error, Fault, malformed};
 use crate::record::Record;
 
-/// How many bytes of a stream to ask for at once.
+/// The number of bytes of a stream to request at once.
 const INPUT: u64 = 256 << 10;
-/// How many bytes to decode at once when they are only skipped.
+/// The number of bytes to decode at once when they are only skipped.
 const SKIPPED: usize = 32 << 10;
-/// How many streams are kept at the point where a read stopped, for the read that continues there: about one for each thread of
-/// a conversion.
-const KEPT: usize = 8;
-/// The largest content that is kept of a record whose arrays are gathered from a deflate stream.
+/// The number of streams that are kept at the point where a read stopped, for the read that continues there:
+/// about one per thread of a conversion.
+const MAX_KEPT_STREAMS: usize = 8;
+/// The largest record content that is kept while arrays are gathered from a deflate stream.
 const WHOLE: u64 = 1 << 31;
 
 /// A deflate stream, and how far it has been decoded.
 struct Decoder {
     state: Box<InflateState>,
-    /// The number of bytes that have been taken from the input, and of bytes that have been decoded.
+    /// The number of input bytes that have been consumed, and the number of bytes that have been decoded.
     taken: u64,
     made: u64,
     is_end: bool,
@@ -45,8 +45,8 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Decodes until the input is used up, the output is full, or the stream ends. Returns how many bytes were taken and
-    /// decoded.
+    /// Decodes until the input is used up, the output is full, or the stream ends. Returns how many bytes
+    /// were consumed and how many were decoded.
     fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize), Fault> {
         if self.is_end || out.is_empty() {
             return Ok((0, 0));
@@ -70,7 +70,7 @@ impl Decoder {
 pub fn inflate_start(stream: &[u8], most: usize) -> Result<(Vec<u8>, bool), Fault> {
     let mut decoder = Decoder::default();
     let (mut rest, mut out) = (stream, Vec::new());
-    // The output grows with the bytes that are really decoded.
+    // The output only grows by the bytes that are actually decoded.
     let mut buffer = vec![0; SKIPPED.min(most.max(1))];
     while out.len() < most {
         let room = buffer.len().min(most.saturating_sub(out.len()));
@@ -84,12 +84,12 @@ pub fn inflate_start(stream: &[u8], most: usize) -> Result<(Vec<u8>, bool), Faul
     Ok((out, decoder.is_end))
 }
 
-/// Decodes a whole stream in memory, whose content must be `len` bytes long.
+/// Decodes a whole stream in memory. Its content must be `len` bytes long.
 ///
 /// # Errors
 /// [`Fault::Deflate`] if the stream cannot be decoded, [`Fault::DeflateLength`] if its content has another length.
 pub fn inflate_whole(stream: &[u8], len: u64) -> Result<Vec<u8>, Fault> {
-    // One byte more than expected is enough to see that there are too many.
+    // One byte more than expected is enough to detect excess output.
     let most = usize::try_from(len.saturating_add(1)).unwrap_or(usize::MAX);
     let (out, is_end) = inflate_start(stream, most)?;
     if is_end && out.len() as u64 == len {
@@ -99,7 +99,8 @@ pub fn inflate_whole(stream: &[u8], len: u64) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Streams that have been read in part, by the offset of their record, and the last record that was read whole.
+/// Streams that have been read in part, by the offset of their record, and the last record that was read as a
+/// whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inflaters {
     kept: Arc<Mutex<Vec<(u64, Decoder)>>>,
@@ -110,7 +111,8 @@ pub(crate) struct Inflaters {
 type Whole = (u64, Arc<AlignedBuf>);
 
 impl Inflaters {
-    /// The stream of a record that has advanced furthest without passing byte `offset`; otherwise a new one.
+    /// Returns the stream of a record that has advanced furthest without passing byte `offset`, or a new
+    /// stream if there is none.
     fn take(&self, record: &Record, offset: u64) -> Decoder {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let fits =
@@ -121,13 +123,14 @@ impl Inflaters {
 
     fn put(&self, record: &Record, decoder: Decoder) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT {
+        if kept.len() >= MAX_KEPT_STREAMS {
             kept.remove(0);
         }
         kept.push((record.at, decoder));
     }
 
-    /// Fills `out` with the content of a record, from byte `offset` on. Reading it piece after piece takes linear time.
+    /// Fills `out` with the content of a record, from byte `offset` on. Reading a record piece by piece takes
+    /// linear time.
     pub(crate) async fn read_into<F: ArrayFault>(
         &self,
         source: &impl Fetch,
@@ -163,7 +166,7 @@ impl Inflaters {
                 if filled >= out.len() {
                     break;
                 }
-                // The decoder may still hold output that needs no more input.
+                // The decoder may still hold output that needs no further input.
                 if (taken, made) == (0, 0) {
                     if decoder.is_end || decoder.taken >= record.stored_len {
                         let fault = Fault::DeflateLength { found: decoder.made, stated: record.len };
@@ -177,7 +180,8 @@ impl Inflaters {
         Ok(())
     }
 
-    /// The whole content of a record. The last one is kept, because arrays in it are gathered piece after piece.
+    /// Returns the whole content of a record. The last one is kept, because its arrays are gathered piece by
+    /// piece.
     pub(crate) async fn whole<F: ArrayFault>(
         &self,
         source: &impl Fetch,
@@ -207,11 +211,12 @@ impl Inflaters {
 pub(crate) struct Content {
     pub(crate) crc: u32,
     pub(crate) len: u64,
-    /// Whether the stream decodes and ends where its bytes end.
+    /// Whether the stream decodes, and ends where its bytes end.
     pub(crate) is_whole: bool,
 }
 
-/// The CRC-32 of the content of a deflate stream, as a digest of the stream's bytes, which must be hashed in order.
+/// The CRC-32 of the content of a deflate stream, as a digest of the stream's bytes. The bytes must be hashed
+/// in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InflatedCrc;
 

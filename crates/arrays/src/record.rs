@@ -6,9 +6,9 @@ use std::ops::Range;
 /// How the bytes of a record are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Without compression.
+    /// Uncompressed.
     Stored,
-    /// In a deflate stream.
+    /// As a deflate stream.
     Deflated,
 }
 
@@ -16,7 +16,7 @@ impl Method {
     pub(crate) const STORED: u16 = 0;
     pub(crate) const DEFLATED: u16 = 8;
 
-    /// The method with this number in a zip archive; `None` if this crate does not read it.
+    /// Returns the method with this number in a zip archive, or `None` if this crate does not read it.
     pub(crate) const fn of(number: u16) -> Option<Self> {
         match number {
             Self::STORED => Some(Self::Stored),
@@ -25,7 +25,8 @@ impl Method {
         }
     }
 
-    /// The most bytes that a deflate stream of this length can expand to: two bits make at most 258 bytes.
+    /// Returns the most bytes that a deflate stream of this length can expand to: two bits produce at most
+    /// 258 bytes.
     pub(crate) const fn most_of(stored_len: u64) -> u64 {
         stored_len.saturating_mul(1032)
     }
@@ -47,13 +48,13 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record that is not compressed and has no CRC.
+    /// Creates a record that is not compressed and has no CRC.
     #[must_use]
     pub const fn plain(at: u64, len: u64) -> Self {
         Self { at, stored_len: len, len, method: Method::Stored, crc: None }
     }
 
-    /// The range of the file that the record takes.
+    /// Returns the range of the file that the record takes.
     #[must_use]
     pub const fn range(&self) -> Range<u64> {
         self.at..self.at.saturating_add(self.stored_len)

@@ -1,16 +1,16 @@
-//! Arrays whose elements are not contiguous: which bytes an array needs, and how to gather them.
+//! Arrays whose elements are not contiguous: the bytes that an array needs, and how to gather them.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::Fetch;
 
 use crate::error::Error;
 
-/// How many elements are gathered at once.
+/// The number of elements that are gathered at once.
 const BLOCK: u64 = 128 << 10;
-/// How many bytes are fetched at once.
-const MOST: u64 = 1 << 20;
+/// The number of bytes that are fetched at once.
+const MAX_FETCH: u64 = 1 << 20;
 
-/// Whether elements with these strides are contiguous, with the last dimension fastest.
+/// Returns whether elements with these strides are contiguous, with the last dimension fastest.
 pub(crate) fn is_contiguous(dims: &[u64], strides: &[u64]) -> bool {
     if dims.contains(&0) {
         return true;
@@ -25,7 +25,7 @@ pub(crate) fn is_contiguous(dims: &[u64], strides: &[u64]) -> bool {
     true
 }
 
-/// The number of elements from the first to the last, both included; `None` if it overflows.
+/// Returns the number of elements from the first to the last, both included, or `None` if it overflows.
 pub(crate) fn span(dims: &[u64], strides: &[u64]) -> Option<u64> {
     if dims.contains(&0) {
         return Some(0);
@@ -45,7 +45,7 @@ struct Run {
     len: usize,
 }
 
-/// Walks over the elements of an array in order, as places in its record.
+/// Walks over the elements of an array in order, and yields their places in the record.
 struct Walk<'a> {
     dims: &'a [u64],
     strides: &'a [u64],
@@ -67,11 +67,11 @@ impl<'a> Walk<'a> {
         Self { dims, strides, size, index, at }
     }
 
-    /// Appends runs for the next `count` elements; they fill the output from its start.
+    /// Appends runs for the next `count` elements. They fill the output from its start.
     fn runs(&mut self, mut count: u64, runs: &mut Vec<Run>) {
         let mut to = 0_usize;
         while count > 0 {
-            // Elements of the last dimension form a row; without dimensions there is one element.
+            // The elements of the last dimension form a row. An array without dimensions has one element.
             let (row, stride) = match (self.dims.last(), self.strides.last(), self.index.last()) {
                 (Some(&dim), Some(&stride), Some(&index)) => (dim.saturating_sub(index), stride),
                 _ => (1, 1),
@@ -91,7 +91,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Moves on by `by` elements of the last dimension, at most to the end of its row.
+    /// Advances by `by` elements of the last dimension, at most to the end of the row.
     fn advance(&mut self, mut by: u64) {
         for ((slot, &dim), &stride) in self.index.iter_mut().zip(self.dims).zip(self.strides).rev() {
             self.at = self.at.saturating_add(by.saturating_mul(stride));
@@ -106,7 +106,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Where to read the bytes of a record.
+/// The place from which to read the bytes of a record.
 pub(crate) enum Content<'s, S> {
     /// In the file, from this offset on.
     File(&'s S, u64),
@@ -114,9 +114,10 @@ pub(crate) enum Content<'s, S> {
     Memory(&'s [u8]),
 }
 
-/// Fills `out` with elements of an array, from element `first` on. The array begins at byte `start` of the record.
+/// Fills `out` with elements of an array, from element `first` on. The array begins at byte `start` of the
+/// record.
 ///
-/// Offsets are sorted, and nearby ones are fetched at once, whatever the order of the elements.
+/// Offsets are sorted, and nearby elements are fetched together, whatever the order of the elements.
 pub(crate) async fn gather<F, S: Fetch>(
     content: &Content<'_, S>,
     start: u64,
@@ -144,7 +145,7 @@ pub(crate) async fn gather<F, S: Fetch>(
 
 /// Fetches sorted runs and copies them to `out`.
 async fn fetch<F>(runs: &[Run], source: &impl Fetch, at: u64, out: &mut [u8]) -> Result<(), Error<F>> {
-    // Reading a gap takes less time than another request if the gap is shorter than this.
+    // If a gap is shorter than this, reading it takes less time than another request.
     let gap: u64 = if source.near().is_some() { 4 << 10 } else { 256 << 10 };
     let mut rest = runs;
     while let Some(first) = rest.first() {
@@ -152,7 +153,7 @@ async fn fetch<F>(runs: &[Run], source: &impl Fetch, at: u64, out: &mut [u8]) ->
         let together = rest.iter().take_while(|run| {
             let reach = run.from.saturating_add(run.len as u64).max(end);
             let is_near = run.from <= end.saturating_add(gap);
-            let fits = is_near && (reach.saturating_sub(first.from) <= MOST || run.from == first.from);
+            let fits = is_near && (reach.saturating_sub(first.from) <= MAX_FETCH || run.from == first.from);
             end = if fits { reach } else { end };
             fits
         });

@@ -1,4 +1,4 @@
-//! What the parts of modelfmt-core take that have to be fast: for daily work on them.
+//! Times the performance-critical parts of modelfmt-core, for daily work on them.
 //!
 //! `cargo bench --bench core -- stats` measures one of them. `cargo test` runs each once.
 #![allow(
@@ -24,7 +24,7 @@ const NAMES: usize = 10_000;
 const NUMBERS: [DType; 6] = [DType::I8, DType::F16, DType::BF16, DType::F32, DType::I32, DType::F64];
 const ENCODED: [DType; 5] = [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
 
-/// Values of a tensor: any bits are numbers of any type.
+/// Returns values of a tensor: any bits are numbers of any type.
 fn values(dtype: DType) -> AlignedBuf {
     let nbytes = dtype.nbytes(&[ELEMENTS as u64]).unwrap();
     let mut values = AlignedBuf::zeroed(nbytes as usize).unwrap();

@@ -1,6 +1,8 @@
-//! What each format takes, for daily work on one. How that compares with others is for `cargo xtask bench`.
+//! Times the operations of each format, for daily work on one. `cargo xtask bench` compares them with other
+//! programs.
 //!
-//! `cargo bench --bench formats -- mag` measures one format, `-- verify` one kind of work. `cargo test` runs each once.
+//! `cargo bench --bench formats -- mag` measures one format, `-- verify` one kind of work. `cargo test` runs
+//! each once.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -30,17 +32,17 @@ const FORMS: [Form; 8] = [
     Form::Safetensors,
 ];
 
-/// A model of many small tensors, where the index is all.
+/// A model of many small tensors, in which the index matters.
 fn small() -> Tensors {
     Tensors::many(10_000)
 }
 
-/// A model of few large tensors, where the values are all.
+/// A model of few large tensors, in which the values matter.
 fn large() -> Tensors {
     Tensors::layers(DType::F16, 4, 16 << 20)
 }
 
-/// `f16` of which a part is zero, so that LZ4 is worth its while.
+/// `f16` values, a part of which is zero, so that LZ4 is worthwhile.
 const VALUES: Noise = Noise::new(Values::Pruned);
 
 #[divan::bench(args = FORMS)]
@@ -50,7 +52,7 @@ fn open(bencher: Bencher<'_, '_>, form: Form) {
     bencher.counter(ItemsCount::new(tensors.len())).bench(|| form.open(black_box(&file)).unwrap());
 }
 
-/// GGUF is not written, so that the others' model does not come in it.
+/// GGUF is not among the forms that are written, so its file is built here.
 #[divan::bench]
 fn open_gguf(bencher: Bencher<'_, '_>) {
     const F32: u32 = 0;
@@ -83,7 +85,7 @@ fn read(bencher: Bencher<'_, '_>, form: Form) {
         .bench_local(|| model.values_into(tensor, 0, black_box(&mut values), None).unwrap());
 }
 
-/// On one thread: how the work is shared is [`Execution`]'s affair.
+/// On one thread, because [`Execution`] decides how work is shared.
 #[divan::bench(args = FORMS)]
 fn verify(bencher: Bencher<'_, '_>, form: Form) {
     let file = large().to_memory(form, &VALUES).unwrap();
@@ -94,7 +96,7 @@ fn verify(bencher: Bencher<'_, '_>, form: Form) {
         .bench_local(|| assert!(model.verify(VerifyLevel::Full, &work).is_ok()));
 }
 
-/// Values from memory, hashed, compressed, and written nowhere.
+/// Writes values from memory: hashed, compressed, and then discarded.
 #[divan::bench(args = FORMS)]
 fn write(bencher: Bencher<'_, '_>, form: Form) {
     let tensors = large();
@@ -104,7 +106,7 @@ fn write(bencher: Bencher<'_, '_>, form: Form) {
         .bench_local(|| tensors.write(form, &values, &Discard::default()).unwrap());
 }
 
-/// The same of the many small tensors: planning, and the index.
+/// Does the same for the many small tensors: planning, and the index.
 #[divan::bench(args = FORMS)]
 fn write_index(bencher: Bencher<'_, '_>, form: Form) {
     let tensors = small();

@@ -1,4 +1,4 @@
-//! Looking at every value for NaN, infinities and what is the same, beside reading the same bytes.
+//! Checks every value for NaN, infinities and constants, compared with reading the same bytes.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -18,7 +18,7 @@ const CASES: [(&str, &str, DType, Values); 2] = [
     ("check/f16", "safetensors, f16", DType::F16, Values::F16),
 ];
 
-/// Checks files by their paths, on as many threads as they are read on.
+/// Checks files by their paths, on as many threads as the bare read uses.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     for (id, case, dtype, values) in CASES {
         if bench.wants(id) {

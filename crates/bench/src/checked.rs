@@ -1,4 +1,4 @@
-//! Converting a large file that has hashes or a checksum of its values, checked and unchecked.
+//! Converts a large file that has hashes or a checksum of its values, with and without checking them.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::race::{race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, remove};
 
-/// What has digests of its values, and which values.
+/// Forms with digests of their values, and the values.
 const SOURCES: [(Form, Values, DType); 4] = [
     (Form::Aero, Values::F32, DType::F32),
     (Form::AeroAll, Values::F32, DType::F32),
@@ -35,7 +35,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
         let threads = bench.sizes.threads;
         convert(&source, Some(&out), true, threads)?;
         same(&source, &out)?;
-        // A disk hides the check, and so the other row shows what it takes of the processor.
+        // A disk hides the cost of the check, so the other row shows the processor time.
         for (id, to_disk) in ids.into_iter().zip([true, false]) {
             if !bench.wants(&id) {
                 continue;
@@ -65,7 +65,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     Ok(())
 }
 
-/// By the paths, as the program does; without `out`, into a sink that forgets.
+/// Converts by paths, as the program does; without `out`, into a sink that discards everything.
 fn convert(source: &Path, out: Option<&Path>, verify: bool, threads: usize) -> Result {
     let mut options = ConvertOptions::default();
     (options.output.overwrite, options.no_verify, options.metadata.lossy) =

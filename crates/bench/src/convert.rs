@@ -1,4 +1,4 @@
-//! Converting a large safetensors file, beside a copy of it that is flushed, or beside the bare compressor.
+//! Converts a large safetensors file, compared with a flushed copy of it, or with the bare compressor.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -17,15 +17,15 @@ use crate::race::{on_threads, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, remove, threads};
 
-/// Values to an LZ4 block of APR2, and values that one thread compresses at a time.
+/// The number of values in an LZ4 block of APR2, and that one thread compresses at a time.
 const BLOCK: usize = 64 << 10;
 const PIECE: usize = 1 << 20;
 
-/// What a copy is compared with, and what is asked.
+/// The forms that are compared with a copy, and the target of each.
 const COPIES: [(Form, f64); 5] =
     [(Form::Mag, 1.3), (Form::Oinf, 1.3), (Form::Apr2, 1.3), (Form::Aero, 1.4), (Form::AeroAll, 2.0)];
 
-/// What the compressor is compared with.
+/// The values that are compared with the bare compressor.
 const COMPRESSED: [(Values, &str, &str); 2] = [
     (Values::Pruned, "apr2-lz4-pruned", "APR2 LZ4, pruned f16"),
     (Values::F16, "apr2-lz4-f16", "APR2 LZ4, f16 that hardly compresses"),
@@ -40,7 +40,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     Ok(())
 }
 
-/// The format of a form, and the options that lead to it.
+/// Returns the format of a form, and the options that produce it.
 pub(crate) fn options(form: Form) -> (Format, ConvertOptions) {
     let mut options = ConvertOptions::default();
     options.output.overwrite = Overwrite::Replace;
@@ -79,7 +79,7 @@ fn copies(bench: &mut Bench) -> Result {
         if bench.wants(&id) {
             bench.add(beside_copy(bench, id, form, &source, target)?);
         }
-        // The others hash nothing.
+        // Writers of the other forms hash nothing.
         if matches!(form, Form::Aero | Form::AeroAll) && bench.wants(&threads_id) {
             let case = format!("convert to {}, written nowhere", form.title());
             threads::compare(bench, (threads_id, &case), 1.7, |threads| to_nowhere(form, &source, threads))?;
@@ -170,7 +170,7 @@ fn compressed(bench: &mut Bench, values: Values, name: &str, title: &str) -> Res
             case: title.to_owned(),
             samples: race.speedups(),
             unit: Unit::Times,
-            // What hardly compresses is compressed faster than a disk takes it.
+            // Values that hardly compress are compressed faster than a disk can write them.
             target: if to_disk && values == Values::F16 { Target::None } else { Target::AtLeast(0.8) },
             note: race.times(),
         });
@@ -184,7 +184,7 @@ fn compressed(bench: &mut Bench, values: Values, name: &str, title: &str) -> Res
     remove(&source)
 }
 
-/// By the paths, as the program does.
+/// Converts by paths, as the program does.
 fn convert(form: Form, source: &Path, out: &Path, threads: usize) -> Result {
     let (format, options) = options(form);
     let model = Model::open(source)?;
@@ -206,7 +206,7 @@ fn to_nowhere(form: Form, source: &Path, threads: usize) -> Result {
     Ok(())
 }
 
-/// That the output is sound and says the same as the source.
+/// Checks that the output is valid and has the same content as the source.
 pub(crate) fn same(source: &Path, out: &Path) -> Result {
     let (source, out) = (Model::open(source)?, Model::open(out)?);
     let report = out.verify(VerifyLevel::Full);
@@ -216,8 +216,9 @@ pub(crate) fn same(source: &Path, out: &Path) -> Result {
     ensure(same && out.tensor_count() > 0, || "the output is not the source".to_owned())
 }
 
-/// Removes outputs and waits until no earlier write is under way. Then touches as much memory as the largest of them had: a virtual
-/// machine may have given free memory back, and getting it again takes longer than the writing.
+/// Removes outputs and waits until earlier writes have finished. Then touches as much memory as the largest
+/// output took: a virtual machine may have returned free memory, and getting it back would take longer than
+/// the writing.
 pub(crate) fn settle(outputs: &[&Path]) -> Result {
     let lens = outputs.iter().filter_map(|path| std::fs::metadata(path).ok());
     let most = lens.map(|found| found.len()).max().unwrap_or(0);
@@ -232,7 +233,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result {
     ensure(status.success(), || format!("{command:?}: {status}"))
 }
 
-/// The bare compressor over the same bytes, block by block.
+/// Runs the bare compressor over the same bytes, block by block.
 fn compress(bytes: &[u8], threads: usize) {
     let pieces: Vec<_> = bytes.chunks(PIECE).collect();
     let state = || (vec![0; get_maximum_output_size(BLOCK)], CompressTable::large());

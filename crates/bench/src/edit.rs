@@ -1,4 +1,4 @@
-//! Editing the metadata of a large file in place, beside rewriting the bytes of its header and flushing them.
+//! Edits the metadata of a large file in place, compared with rewriting and flushing the bytes of its header.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -11,10 +11,10 @@ use crate::race::{race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, remove};
 
-/// Bytes of the values, which are a hole.
+/// The length of the values in bytes; they are a hole.
 const LEN: u64 = 100_000_000_000;
 
-/// Edits of one page, which need no journal, and of many, which do.
+/// Measures edits of one page, which need no journal, and of many pages, which do.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     for (id, case, len, target) in [
         ("edit/page", "one page", 200, Target::AtMost(1.3)),
@@ -71,7 +71,7 @@ fn measure(bench: &mut Bench, id: &str, case: &str, value_len: usize, target: Ta
     remove(&path)
 }
 
-/// A file of one tensor whose values are a hole; returns its header.
+/// Writes a file of one tensor whose values are a hole, and returns its header.
 fn sparse(path: &Path, value_len: usize) -> Result<Vec<u8>> {
     let value = "0".repeat(value_len);
     let json = format!(

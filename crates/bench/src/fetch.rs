@@ -1,4 +1,5 @@
-//! Fetching: the check of a damaged copy beside bare reads and BLAKE3, and new files beside bare requests.
+//! Fetches files: checking a damaged copy is compared with bare reads and BLAKE3, and fetching new files with
+//! bare requests.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -22,13 +23,13 @@ use crate::remote::get;
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, memory, remove};
 
-/// So many requests are under way at once, ours and the bare ones.
+/// The number of requests at once, for us and for the bare side.
 const REQUESTS: u16 = 16;
-/// What a bare request asks for, and what is hashed at once.
+/// The size of a bare request, and of the pieces that are hashed.
 const BLOCK: usize = 4 << 20;
 const PIECE: usize = 1 << 20;
 
-/// Fetches from nginx on this machine.
+/// Fetches from a local nginx.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     let ids = ["fetch/check", "fetch/memory", "fetch/new", "fetch/verified", "fetch/verified-unchecked"];
     if !ids.iter().any(|id| bench.wants(id)) {
@@ -43,10 +44,10 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
 
 fn store() -> Result<Store> {
     let environment = Environment::from_vars([("", ""); 0]);
-    Ok(Store::new(Options::new().environment(environment).at_once(REQUESTS, 64 << 20))?)
+    Ok(Store::new(Options::new().environment(environment).in_flight(REQUESTS, 64 << 20))?)
 }
 
-/// Writes the outboard of a file beside it; returns the hash.
+/// Writes the outboard of a file next to it, and returns the hash.
 fn with_outboard(path: &Path, threads: usize) -> Result<[u8; 32]> {
     let sink = FileSink(File::create(outboard_of(path))?);
     Ok(write_outboard(&FileSource::open(path)?, &sink, &Execution { threads, progress: None })?)
@@ -56,7 +57,7 @@ fn outboard_of(path: &Path) -> std::path::PathBuf {
     format!("{}.obao4", path.display()).into()
 }
 
-/// A sparse file, with a damaged copy beside it.
+/// Measures a sparse file with a damaged copy next to it.
 fn check(bench: &mut Bench, nginx: &Nginx) -> Result {
     let [check, memory] = ["fetch/check", "fetch/memory"];
     if !(bench.wants(check) || bench.wants(memory)) {
@@ -136,7 +137,7 @@ fn location(nginx: &Nginx, name: &str) -> Result<Location> {
     Ok(format!("{}/{name}", nginx.endpoint()).parse()?)
 }
 
-/// A new file: bare, plain, and proved on the way.
+/// Measures a new file: with bare requests, plain, and verified on the way.
 fn new(bench: &mut Bench, nginx: &Nginx) -> Result {
     const NAME: &str = "fetch-new";
     let [new, verified, unchecked] = ["fetch/new", "fetch/verified", "fetch/verified-unchecked"];
@@ -200,7 +201,8 @@ fn new(bench: &mut Bench, nginx: &Nginx) -> Result {
     [&path, &outboard_of(&path), &out].into_iter().try_for_each(|path| remove(path))
 }
 
-/// A connection for each request, one request after the other on it, each written to its place.
+/// Uses several connections, with one request after the other on each, and writes each answer at its
+/// position.
 fn bare(address: &str, name: &str, out: &Path, len: u64) -> Result {
     let _ = fs::remove_file(out);
     let file = File::create(out)?;

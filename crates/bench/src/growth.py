@@ -32,7 +32,7 @@ def ztensor_verify():
     return verified and not without
 
 
-# Importing packages is not measured; safetensors imports numpy when it makes the first array.
+# Importing packages is not measured. safetensors imports numpy when it makes the first array.
 importlib.import_module("numpy")
 if what == "safetensors_open":
     safe_open = importlib.import_module("safetensors").safe_open

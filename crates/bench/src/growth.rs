@@ -1,4 +1,5 @@
-//! How time and memory grow with the number of tensors and with their bytes, beside other packages: `--growth` draws it.
+//! Measures how time and memory grow with the number and the size of tensors, compared with other packages.
+//! `--growth` draws plots.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,12 +15,12 @@ use crate::plot::{Axis, Curve, Plot};
 use crate::race::seconds;
 use crate::{Bench, Result, remove};
 
-/// What calls the other packages, and the variable that names the interpreter which has them.
+/// The script that calls the other packages, and the variable that names the interpreter that has them.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/growth.py");
 const PYTHON: &str = "MODELFMT_ORACLES_PYTHON";
-/// Who took so many seconds for one size is not asked for the next, which is larger.
+/// A contender that took this many seconds for one size is not given the next, larger one.
 const PATIENCE: f64 = 30.0;
-/// Disk that stays free, in bytes.
+/// The disk space that stays free, in bytes.
 const FREE: u64 = 4 << 30;
 
 /// How large the largest models are.
@@ -41,7 +42,7 @@ impl Growth {
         self.growth
     }
 
-    /// Draws every plot: the names of the files and what is in them.
+    /// Draws every plot. Returns the names and the contents of the files.
     pub(crate) fn plots(self, bench: &Bench) -> Result<Vec<(String, String)>> {
         let python = std::env::var_os(PYTHON).ok_or_else(|| format!("{PYTHON} names no interpreter"))?;
         let place = Place { bench, python: python.into() };
@@ -65,18 +66,18 @@ impl Growth {
     }
 }
 
-/// Where it is measured, and with what.
+/// The folder and the interpreter for measurements.
 struct Place<'a> {
     bench: &'a Bench,
     python: PathBuf,
 }
 
-/// Somebody who does a job for models that become larger.
+/// A program that does a job for models of increasing size.
 struct Contender {
     name: &'static str,
     seconds: Curve,
     mib: Curve,
-    /// Whether the last size was refused, or took too long.
+    /// Whether the last size failed or took too long.
     is_out: bool,
 }
 
@@ -86,7 +87,8 @@ impl Contender {
         Self { name, seconds: curve, mib: Curve { name, points: Vec::new() }, is_out: false }
     }
 
-    /// Does the job for a model of this size, and notes the time and the peak of memory; who fails is out.
+    /// Does the job for a model of this size, and records the time and the peak memory. A contender that
+    /// fails is out.
     fn add(&mut self, size: f64, job: impl FnOnce() -> Result<(f64, f64)>) {
         if self.is_out {
             return;
@@ -131,7 +133,7 @@ impl Place<'_> {
             tensors.to_file(Form::Aero, &noise, aero_file)?;
             self.program(&["convert".as_ref(), aero_file.as_ref(), gguf_file.as_ref(), "--quiet".as_ref()])?;
             if let Err(error) = tensors.to_file(Form::Safetensors, &noise, safetensors_file) {
-                // Its readers accept headers of 100 MB.
+                // Readers of safetensors accept headers of up to 100 MB.
                 println!("safetensors {count:>28} {error}");
                 for who in [&mut *other, &mut *ztensor, &mut *ours] {
                     who.is_out = true;
@@ -158,7 +160,7 @@ impl Place<'_> {
         Ok(curves(all.into()))
     }
 
-    /// Verifying, converting, and the memory of both.
+    /// Measures verifying and converting, and the memory of both.
     fn bytes(&self, most: u64) -> Result<(Vec<Curve>, Vec<Curve>, Vec<Curve>)> {
         let mut verifiers = ["sha256sum", "ztensor", "AERO, ours", "APR2, ours"].map(Contender::new);
         let mut converters = ["cp", "ztensor", "to AERO, ours", "to APR2, ours"].map(Contender::new);
@@ -168,7 +170,7 @@ impl Place<'_> {
         let mut gib = 1;
         while gib <= most {
             let tensors = Tensors::layers(DType::F16, 32, gib << 30);
-            // The source, and one copy of it at a time.
+            // There is the source and one copy of it at a time.
             if let Err(error) = modelfmt_write::expect_room(&self.bench.dir.0, 2 * tensors.nbytes() + FREE) {
                 println!("{gib} GiB and more are left out: {error}");
                 break;
@@ -214,7 +216,8 @@ impl Place<'_> {
         Ok((verify, convert, memory))
     }
 
-    /// Opens a file by our reader and reads a tensor: the fastest of three times, and the peak of a process of its own.
+    /// Opens a file with our reader and reads a tensor. Returns the fastest of three times, and the peak
+    /// memory of a separate process.
     fn open_ours(&self, file: &Path, name: &str) -> Result<(f64, f64)> {
         let open = || {
             seconds(|| {
@@ -227,7 +230,8 @@ impl Place<'_> {
         Ok((times.into_iter().fold(f64::INFINITY, f64::min), peak))
     }
 
-    /// The same by another package, once, with the interpreter's own start in the memory but not in the time.
+    /// Does the same once with another package. The interpreter's own start counts for the memory but not for
+    /// the time.
     fn python(&self, what: &str, file: &Path, more: &OsStr) -> Result<(f64, f64)> {
         let args = [SCRIPT.as_ref(), OsStr::new(what), file.as_os_str(), more];
         let output = Command::new(&self.python).args(args).output()?;
@@ -240,7 +244,7 @@ impl Place<'_> {
         Ok((seconds, peak_of(self.bench, "run", &all)?))
     }
 
-    /// A process, with the flush of what it writes: its time and its peak.
+    /// Runs a process and flushes what it has written. Returns its time and its peak memory.
     fn process(&self, program: &OsStr, args: &[&OsStr], out: Option<&Path>) -> Result<(f64, f64)> {
         let mut peak = 0.0;
         let seconds = seconds(|| {

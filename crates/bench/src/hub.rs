@@ -1,4 +1,4 @@
-//! Converting a model folder of the hub to a GGUF, beside a copy of it that is flushed, and beside llama.cpp's own quantizer.
+//! Converts a hub folder to a GGUF, compared with a flushed copy of it, and with llama.cpp's own quantizer.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ use crate::{Bench, Result, ensure, remove, remove_folder};
 /// `LLAMA_FTYPE_MOSTLY_Q4_K_M` of llama.h.
 const Q4_K_M: &str = "15";
 
-/// Every row; what is quantized is a quarter as large.
+/// Measures every row. The folder to be quantized is a quarter as large.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     if bench.wants("hub/f16") {
         let folder = Folder::new(bench, DType::BF16, bench.sizes.convert_mib)?;
@@ -59,11 +59,11 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     Ok(())
 }
 
-/// A model folder, which is removed at the end, and the MiB of its tensors.
+/// A model folder, which is removed at the end, and the size of its tensors in MiB.
 struct Folder(PathBuf, u64);
 
 impl Folder {
-    /// A folder of a model of the family llama.
+    /// Writes a folder with a model of the family llama.
     fn new(bench: &Bench, dtype: DType, mib: u64) -> Result<Self> {
         let (tensors, config) = Tensors::llama(dtype, mib << 20);
         let folder = Self(bench.file("hub"), tensors.nbytes() >> 20);
@@ -85,7 +85,7 @@ impl Drop for Folder {
     }
 }
 
-/// Converts to a GGUF by the paths, as the program does.
+/// Converts to a GGUF by paths, as the program does.
 fn convert(source: &Path, out: &Path, rule: Option<TypeRule>, threads: usize) -> Result {
     let mut options = ConvertOptions::default();
     options.output.overwrite = Overwrite::Replace;
@@ -201,7 +201,7 @@ fn with_lora(bench: &Bench, folder: &Folder) -> Result<Row> {
     })
 }
 
-/// None if llama.cpp is not installed.
+/// Returns `None` if llama.cpp is not installed.
 fn to_q4_k_m(bench: &Bench, folder: &Folder) -> Result<Option<Row>> {
     let [out, plain, other] = ["hub.gguf", "plain.gguf", "other.gguf"].map(|name| bench.file(name));
     let threads = bench.sizes.threads;
@@ -245,7 +245,7 @@ fn to_q4_k_m(bench: &Bench, folder: &Folder) -> Result<Option<Row>> {
     }))
 }
 
-/// Proves that a GGUF is made of a folder, beside making it.
+/// Proves that a GGUF was made from a folder, compared with making it.
 fn proved(bench: &Bench, folder: &Folder) -> Result<Row> {
     let out = bench.file("hub.gguf");
     let threads = bench.sizes.threads;
@@ -287,7 +287,7 @@ fn proved(bench: &Bench, folder: &Folder) -> Result<Row> {
     })
 }
 
-/// That both files have the same tensors.
+/// Checks that both files have the same tensors.
 fn same(ours: &Path, other: &Path) -> Result {
     let (ours, other) = (Model::open(ours)?, Model::open(other)?);
     let diff = modelfmt::diff::diff(&ours, &other, &Execution::default())?;

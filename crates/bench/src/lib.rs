@@ -9,5 +9,5 @@ pub mod data;
 
 use std::error::Error;
 
-/// What goes wrong here ends the program.
+/// A result whose errors end the program.
 pub type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;

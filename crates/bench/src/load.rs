@@ -1,4 +1,4 @@
-//! Loading a whole model into memory, beside the bare reads of the same bytes, and beside other loaders.
+//! Loads a whole model into memory, compared with bare reads of the same bytes, and with other loaders.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::race::{Race, on_threads, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, remove};
 
-/// What the bare reads read at once.
+/// The size of a bare read.
 const BLOCK: usize = 4 << 20;
 
 const FORMS: [Form; 2] = [Form::Safetensors, Form::AeroAll];
@@ -59,7 +59,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
             beside(bench, id, &loaded)?;
         }
         drop(loaded);
-        // The file is what it was, but has been written to.
+        // The file is unchanged, but has been written to.
         cold(bench, &id("cold"), Loaded::new(&path, form, bench.sizes.threads)?)?;
         memory(bench, id, form, &path, tensors.nbytes())?;
         remove(&path)?;
@@ -67,20 +67,22 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     Ok(())
 }
 
-/// A model, and memory for all of its tensors, which has been touched.
+/// A model, and memory for all of its tensors that has been touched.
 struct Loaded {
     path: PathBuf,
     form: Form,
     threads: usize,
     model: Model,
     picks: Vec<Pick>,
-    /// Where each tensor goes in the memory: as in the file, so that the disk can fill it itself.
+    /// The position of each tensor in the memory: as in the file, so that the disk can fill the memory
+    /// directly.
     places: Vec<Range<usize>>,
-    /// From the first byte of values in the file to the last.
+    /// The first byte of values in the file, and the end of the last.
     begin: u64,
     end: u64,
     memory: Mutex<AlignedBuf>,
-    /// The bytes of the memory before the first value, which lies in its page as in the file.
+    /// The number of bytes in the memory before the first value, which has the same offset in its page as in
+    /// the file.
     skip: usize,
 }
 
@@ -123,7 +125,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The same bytes of the file, and gaps, by bare positioned reads on as many threads.
+    /// Reads the same bytes of the file, including gaps, by bare positioned reads on as many threads.
     fn bare(&self) -> Result {
         let file = File::open(&self.path)?;
         let mut memory = self.memory.lock().map_err(|_| "the memory is broken")?;
@@ -142,7 +144,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// BLAKE3 of the same bytes, in the pieces in which it is fast.
+    /// Computes BLAKE3 of the same bytes, in pieces of a size for which it is fast.
     fn hash(&self) -> Result {
         let memory = self.memory.lock().map_err(|_| "the memory is broken")?;
         let pieces: Vec<_> = memory[self.skip..][..self.nbytes() as usize].chunks(PIECE as usize).collect();
@@ -157,7 +159,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Bare reads past the page cache, of the same size and on as many threads.
+    /// Makes bare reads that bypass the page cache, of the same size and on as many threads.
     fn bare_uncached(&self) -> Result {
         let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
         let file = File::options().read(true).custom_flags(flags).open(&self.path)?;
@@ -181,7 +183,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// What fio says, with the same block and as many jobs.
+    /// Returns the time that fio measures, with the same block size and as many jobs.
     fn fio(&self) -> Result<f64> {
         let part = (self.nbytes() / self.threads as u64 / BLOCK as u64).max(1) * BLOCK as u64;
         let output = Command::new("fio")
@@ -193,13 +195,13 @@ impl Loaded {
             .stderr(Stdio::inherit())
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        // The seventh field is the bandwidth of reads in KiB a second.
+        // The seventh field is the bandwidth of reads in KiB per second.
         let rate = text.lines().find_map(|line| line.split(';').nth(6)?.parse::<f64>().ok());
         let rate = rate.filter(|&rate| rate > 0.0).ok_or_else(|| format!("fio says {text}"))?;
         Ok(self.nbytes() as f64 / (rate * 1024.0))
     }
 
-    /// Has the page cache forget the file.
+    /// Removes the file from the page cache.
     fn forget(&self) -> Result {
         self.model.container().source_of(0)?.drop_cached();
         Ok(())
@@ -220,7 +222,7 @@ impl Loaded {
     }
 }
 
-/// That what is loaded is what is in the file, and that a changed byte is found.
+/// Checks that the loaded values equal those in the file, and that a changed byte is found.
 fn is_right(loaded: &Loaded) -> Result {
     loaded.ours(&LoadOptions::new())?;
     let memory = loaded.memory.lock().map_err(|_| "the memory is broken")?;
@@ -297,7 +299,7 @@ fn cold(bench: &mut Bench, id: &str, loaded: Loaded) -> Result {
     Ok(())
 }
 
-/// The most memory that a process takes which loads the model, beyond the tensors.
+/// Measures the peak memory of a process that loads the model, beyond the tensors.
 fn memory(bench: &mut Bench, id: impl Fn(&str) -> String, form: Form, path: &Path, nbytes: u64) -> Result {
     for (kind, how) in [("memory", "plain"), ("memory-verified", "verified")] {
         let id = id(kind);
@@ -320,10 +322,11 @@ fn memory(bench: &mut Bench, id: impl Fn(&str) -> String, form: Form, path: &Pat
     Ok(())
 }
 
-/// What the row is called, what it is, and how long it takes.
+/// The name of the row, its description, and a function that returns its time.
 type Other<'a> = (&'static str, &'static str, Box<dyn Fn() -> Result<f64> + 'a>);
 
-/// Others that load a safetensors file: into memory of their own, where ours gets new memory too.
+/// Compares other loaders of safetensors files. They use memory of their own, so ours also allocates new
+/// memory here.
 fn beside(bench: &mut Bench, id: impl Fn(&str) -> String, loaded: &Loaded) -> Result {
     let work = Execution { threads: loaded.threads, progress: None };
     let ours = || seconds(|| Ok(loaded.model.load(&loaded.picks, &LoadOptions::new(), &work)?));
@@ -370,7 +373,7 @@ fn cat(path: &Path) -> Result {
     ensure(status.success(), || "cat fails".to_owned())
 }
 
-/// Loaders in Python: the row, what `load_file.py` calls it, and what it is.
+/// Loaders in Python: the row, the name in `load_file.py`, and a description.
 const PYTHON: [(&str, &str, &str); 3] = [
     ("beside-python", "safetensors", "Python's `safetensors.numpy.load_file`"),
     ("beside-fastsafetensors", "fastsafetensors", "fastsafetensors without GDS, into torch's memory"),
@@ -378,7 +381,7 @@ const PYTHON: [(&str, &str, &str); 3] = [
 ];
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/load_file.py");
 
-/// A Python with that loader: the one that is named, or that of the oracles.
+/// Returns a Python with that loader: the one that a variable names, or that of the oracles.
 fn python(loader: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let named = ["MODELFMT_BENCH_PYTHON", "MODELFMT_ORACLES_PYTHON"].into_iter().filter_map(std::env::var_os);
@@ -389,7 +392,7 @@ fn python(loader: &str) -> Option<PathBuf> {
     })
 }
 
-/// What Python says that it took, without its own start.
+/// Returns the time that Python reports, without its own start.
 fn load_file(python: &Path, loader: &str, path: &Path) -> Result<f64> {
     let output = Command::new(python).args([SCRIPT, loader]).arg(path).stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,4 +1,4 @@
-//! One tensor out of a large file, from the file's path on.
+//! Reads one tensor of a large file, starting from the file's path.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::race::{race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure};
 
-/// Two tensors a layer.
+/// The number of layers, with two tensors each.
 const LAYERS: u64 = 512;
 /// The layer that is read; all others are holes of a sparse file.
 const LAYER: u64 = 300;
@@ -75,7 +75,7 @@ fn faster(
                 let map = map(other)?;
                 let model = SafeTensors::deserialize(&map)?;
                 let data = model.tensor(name)?.data();
-                // A map has read nothing yet: a byte of each page brings them all.
+                // Mapping reads nothing yet: reading a byte of each page loads them all.
                 black_box(data.iter().step_by(4096).fold(0, |sum: u8, byte| sum.wrapping_add(*byte)));
                 std::mem::forget(model); // a reader of ours is dropped in the time, which is a few vectors; this would be many
                 Ok(map)
@@ -98,10 +98,10 @@ fn faster(
     })
 }
 
-/// What is read of the file beyond its index and the tensor.
+/// Counts the bytes that are read in addition to the index and the tensor.
 fn bytes_read(form: Form, path: &Path, tensors: &Tensors) -> Result<Row> {
     let source = CountingSource::new(FileSource::open(path)?);
-    // All that is no value: header, records or chunks, padding.
+    // Everything except values: header, records or chunks, padding.
     let index = source.len() - tensors.nbytes();
     let tensor = read(form, &source, &norm(LAYER))? as u64;
     let beyond = source.nbytes() as f64 - index as f64 - tensor as f64;
@@ -124,7 +124,7 @@ macro_rules! read {
     }};
 }
 
-/// Opens a source and reads one tensor; returns its length.
+/// Opens a source and reads one tensor. Returns the length of the tensor.
 fn read(form: Form, source: impl Source, name: &str) -> Result<usize> {
     Ok(match form {
         Form::Apr => read!(apr, source, name),

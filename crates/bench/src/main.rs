@@ -1,7 +1,8 @@
-//! Measures what the crates do beside the bare work that it takes, and prints the ratios: `cargo xtask bench`.
+//! Measures the crates compared with the bare work that is unavoidable, and prints the ratios: `cargo xtask
+//! bench`.
 //!
-//! Everything is measured in one run, ours and the other in turn. Results are checked before they are timed. Absolute times belong to
-//! one machine and one day; ratios are the result.
+//! Everything is measured in one run, alternating between ours and the other. Results are checked before they
+//! are timed. Absolute times depend on the machine and the day; the ratios are the result.
 #![allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -111,7 +112,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Small enough for everything to take seconds.
+    /// Returns sizes so small that everything takes seconds.
     fn quick(self) -> Self {
         Self {
             open_tensors: 1000,
@@ -130,19 +131,19 @@ impl Sizes {
     }
 }
 
-/// What all measurements share.
+/// The state that all measurements share.
 struct Bench {
     sizes: Sizes,
     quick: bool,
     only: Option<String>,
     rounds: Option<usize>,
     dir: Scratch,
-    /// The program that measures heaps.
+    /// The program that measures memory.
     heap: PathBuf,
     /// The program `modelfmt`.
     program: PathBuf,
     rows: Vec<Row>,
-    /// The plot of opening times, if it was measured.
+    /// The curves for the plot of opening times, if these were measured.
     curves: Vec<plot::Curve>,
 }
 
@@ -168,18 +169,18 @@ impl Bench {
         })
     }
 
-    /// Whether a row was asked for.
+    /// Checks whether a row was requested.
     fn wants(&self, id: &str) -> bool {
         let group_of = |only: &str| id.strip_prefix(only).is_some_and(|rest| rest.starts_with('/'));
         self.only.as_ref().is_none_or(|only| only == id || group_of(only))
     }
 
-    /// The number of rounds, unless the caller asks for another.
+    /// Returns the number of rounds, unless the user chose another.
     fn rounds(&self, usual: usize) -> usize {
         self.rounds.unwrap_or(usual).max(1)
     }
 
-    /// A file for measurements.
+    /// Returns the path of a file for measurements.
     fn file(&self, name: &str) -> PathBuf {
         self.dir.0.join(name)
     }
@@ -221,12 +222,12 @@ fn remove(path: &Path) -> Result {
     if path.exists() { Ok(fs::remove_file(path)?) } else { Ok(()) }
 }
 
-/// An error unless `good`.
+/// Returns an error unless `good`.
 fn ensure(good: bool, what: impl FnOnce() -> String) -> Result {
     if good { Ok(()) } else { Err(what().into()) }
 }
 
-/// A number with commas.
+/// Formats a number with commas.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
@@ -243,7 +244,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What it is measured on, and how busy that was before.
+/// Describes the machine, and how busy it was before the measurements.
 fn machine() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
@@ -301,7 +302,7 @@ fn run(args: &Args) -> Result {
     write(args, &files)
 }
 
-/// Writes files into the folder that was asked for, if any.
+/// Writes files into the requested folder, if there is one.
 fn write(args: &Args, files: &[(String, String)]) -> Result {
     let Some(folder) = &args.tables else { return Ok(()) };
     fs::create_dir_all(folder)?;

@@ -1,4 +1,4 @@
-//! Maps of the files that are measured.
+//! Maps the files that are measured.
 #![allow(unsafe_code)]
 
 use std::path::Path;
@@ -9,6 +9,7 @@ use crate::Result;
 
 /// Maps one of our own files.
 pub(crate) fn map(path: &Path) -> Result<Mmap> {
-    // SAFETY: the measurements have made the file in a folder of their own, and nothing writes to it while a map of it lives.
+    // SAFETY: the measurements have made the file in a folder of their own, and nothing writes to it while it
+    // is mapped.
     Ok(unsafe { Mmap::open(path)? })
 }

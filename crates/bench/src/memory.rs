@@ -1,4 +1,4 @@
-//! The most memory that the program takes, as the system counts it.
+//! Measures the peak memory of the program, as the system counts it.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::open::measured;
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, remove};
 
-/// The outputs of `convert`, and the options that lead to them.
+/// The outputs of `convert`, and the options that produce them.
 const OUTPUTS: [(Form, &str, &[&str]); 6] = [
     (Form::Mag, "out.mag", &[]),
     (Form::Oinf, "out.oinf", &[]),
@@ -20,7 +20,7 @@ const OUTPUTS: [(Form, &str, &[&str]); 6] = [
     (Form::AeroAll, "out.aero", &["--tensor-hashes", "--page-hashes", "--control-hash"]),
 ];
 
-/// Converts a large model with the program, and verifies what comes out.
+/// Converts a large model with the program, and verifies the result.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     let ids =
         |form: Form| [format!("memory/convert-{}", form.name()), format!("memory/verify-{}", form.name())];
@@ -60,7 +60,7 @@ fn row(bench: &Bench, id: String, form: Form, what: &str, peak: f64) -> Row {
     }
 }
 
-/// The most bytes that a command of the program had in memory.
+/// Returns the peak memory of a command of the program, in bytes.
 pub(crate) fn peak(bench: &Bench, command: &str, files: &[&Path], options: &[&str]) -> Result<f64> {
     let mut args = vec![bench.program.as_os_str(), OsStr::new(command)];
     args.extend(files.iter().map(|path| path.as_os_str()));
@@ -68,7 +68,8 @@ pub(crate) fn peak(bench: &Bench, command: &str, files: &[&Path], options: &[&st
     peak_of(bench, "run", &args)
 }
 
-/// The most bytes that a process had in memory which does `what`, by the program that measures memory.
+/// Returns the peak memory in bytes of a process that does `what`, measured by the program that measures
+/// memory.
 pub(crate) fn peak_of(bench: &Bench, what: &str, args: &[&OsStr]) -> Result<f64> {
     let [peak] = measured(&bench.heap, &[&[OsStr::new(what)][..], args].concat())?;
     Ok(peak)

@@ -1,4 +1,5 @@
-//! `OpenSSF` Model Signing of a folder, beside the bare hash of its files and beside the tool in Python.
+//! Signs a folder with `OpenSSF` Model Signing, compared with the bare hash of its files and with the tool in
+//! Python.
 
 use std::fs;
 use std::hint::black_box;
@@ -17,7 +18,7 @@ use crate::race::{on_threads, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, remove, remove_folder};
 
-/// Files of the folder, all of one size: SHA-256 goes through a file on one thread.
+/// The number of files in the folder, all of one size, because SHA-256 of a file uses one thread.
 const FILES: usize = 8;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/sign_model.py");
@@ -113,7 +114,7 @@ impl Folder {
         Ok(verify(&self.path, keys, &VerifyOptions::new(), &Execution::default())?.is_ok())
     }
 
-    /// That the signature is of every byte, and so is that of the tool.
+    /// Checks that our signature covers every byte, and so does that of the tool.
     fn is_right(&self) -> Result {
         self.sign(2)?;
         ensure(self.holds()?, || "what was signed does not verify".to_owned())?;
@@ -143,12 +144,12 @@ fn oracles() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracles")
 }
 
-/// Where the tool is, apart from the other packages of the oracles.
+/// Returns the folder of the tool, which is separate from the other packages of the oracles.
 fn tool() -> PathBuf {
     oracles().join("model-signing-1.1.1")
 }
 
-/// The oracles' Python, if it has the tool.
+/// Returns the oracles' Python, if it has the tool.
 fn python() -> Option<PathBuf> {
     let named = std::env::var_os("MODELFMT_ORACLES_PYTHON").map(PathBuf::from);
     let python = named.unwrap_or_else(|| oracles().join("bin/python"));

@@ -1,4 +1,4 @@
-//! Opening models of very many tensors, and what their indexes hold.
+//! Opens models with very many tensors, and measures the memory of their indexes.
 
 use std::ffi::OsStr;
 use std::hint::black_box;
@@ -14,17 +14,17 @@ use crate::race::{Race, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure};
 
-/// A number of tensors and what is asked of it.
+/// A number of tensors, with its targets.
 struct Scale {
     group: &'static str,
     tensors: usize,
     rounds: usize,
     target: f64,
-    /// For indexes with a name for each field.
+    /// The target for indexes that have a name for each field.
     text_target: f64,
 }
 
-/// Opens models from memory: the index with its checks, the name table, one lookup by name.
+/// Opens models from memory: the index with its checks, the name table, and one lookup by name.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     let sizes = &bench.sizes;
     let few =
@@ -53,7 +53,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     heap(bench)
 }
 
-/// How much longer each of ten times as many tensors takes.
+/// Measures how much longer each tensor takes if there are ten times as many.
 fn growth(bench: &mut Bench) -> Result {
     for form in [Form::Mag, Form::Apr2, Form::Safetensors] {
         let id = format!("growth/{}", form.name());
@@ -89,7 +89,7 @@ fn growth(bench: &mut Bench) -> Result {
     Ok(())
 }
 
-/// The same for numbers of tensors from few to many, for the plot; safetensors by both readers.
+/// Measures opening for few to many tensors, for the plot; safetensors with both readers.
 fn curves(bench: &mut Bench) -> Result {
     if !bench.wants("curve") {
         return Ok(());
@@ -108,7 +108,8 @@ fn curves(bench: &mut Bench) -> Result {
                 (tensors.to_memory(form, &noise)?, tensors.to_memory(Form::Safetensors, &noise)?);
             same_tensors(&*open(form, &ours, tensors.name(0))?, &SafeTensors::deserialize(&other)?)?;
             let race = beside(bench.rounds(7), form, &ours, &other, tensors.name(count / 2))?;
-            // The fastest rounds: the plot shows times, which other work on the machine only makes longer.
+            // Uses the fastest rounds: the plot shows times, and other work on the machine can only make
+            // these longer.
             let [our_time, other_time] = race.spreads();
             curve.points.push((count as f64, our_time.min));
             if form == Form::Safetensors {
@@ -131,13 +132,13 @@ fn curves(bench: &mut Bench) -> Result {
     Ok(())
 }
 
-/// The plot of the README.
+/// Draws the plot of the README.
 pub(crate) fn plot(curves: &[Curve]) -> String {
     let title = "time to open a file in memory and find one tensor, over the number of tensors";
     Plot { title, x: Axis::Tensors, y: Axis::Seconds, curves }.svg()
 }
 
-/// Times opening a file of ours and finding a tensor, and the same by the crate safetensors.
+/// Times opening a file and finding a tensor with our reader, and the same with the crate safetensors.
 fn beside(rounds: usize, form: Form, ours: &[u8], other: &[u8], name: &str) -> Result<Race> {
     race(
         rounds,
@@ -199,7 +200,7 @@ fn open<'a>(form: Form, bytes: &'a [u8], name: &str) -> Result<Box<dyn Container
     })
 }
 
-/// That both found the same tensors with the same values.
+/// Checks that both found the same tensors with the same values.
 fn same_tensors(ours: &dyn Container, other: &SafeTensors<'_>) -> Result {
     ensure(ours.tensor_count() == other.len(), || {
         format!("we found {} tensors, safetensors {}", ours.tensor_count(), other.len())
@@ -215,7 +216,7 @@ fn same_tensors(ours: &dyn Container, other: &SafeTensors<'_>) -> Result {
     Ok(())
 }
 
-/// What the heap holds for an index.
+/// Measures the heap of an index.
 fn heap(bench: &mut Bench) -> Result {
     let path = bench.file("heap");
     for form in FORMS {
@@ -227,7 +228,7 @@ fn heap(bench: &mut Bench) -> Result {
         std::fs::write(&path, tensors.to_memory(form, &Noise::new(Values::F32))?)?;
         let [held, peak] = measured(&bench.heap, &["open".as_ref(), form.name().as_ref(), path.as_os_str()])?;
         let mib = |nbytes: f64| nbytes / f64::from(1 << 20);
-        // The target is for a million tensors; fewer may hold as much less.
+        // The target is for a million tensors; for fewer it is proportionally smaller.
         let share = tensors.len() as f64 / 1e6;
         bench.add(Row {
             id,
@@ -245,7 +246,7 @@ fn heap(bench: &mut Bench) -> Result {
     crate::remove(&path)
 }
 
-/// The numbers that the program for measuring memory prints.
+/// Returns the numbers that the program for measuring memory prints.
 pub(crate) fn measured<const N: usize>(program: &Path, args: &[&OsStr]) -> Result<[f64; N]> {
     let output = Command::new(program).args(args).output()?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 /// A line of a plot.
 pub(crate) struct Curve {
     pub(crate) name: &'static str,
-    /// Where on both axes.
+    /// The coordinates of the points.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// What the numbers of an axis count.
+/// The unit of an axis.
 #[derive(Clone, Copy)]
 pub(crate) enum Axis {
     Tensors,
@@ -18,7 +18,7 @@ pub(crate) enum Axis {
     MiB,
 }
 
-/// A plot, whose curves have their names at their ends.
+/// A plot. The name of each curve is at its end.
 pub(crate) struct Plot<'a> {
     pub(crate) title: &'a str,
     pub(crate) x: Axis,
@@ -28,13 +28,13 @@ pub(crate) struct Plot<'a> {
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 340.0;
-/// Where the axes cross, and where they end.
+/// The positions where the axes cross, and where they end.
 const LEFT: f64 = 76.0;
 const BOTTOM: f64 = 290.0;
 const RIGHT: f64 = 560.0;
 const TOP: f64 = 44.0;
 
-/// Colors of the light and of the dark page; the first curve has the first pair.
+/// Colors for a light and for a dark page. The first curve has the first pair.
 const COLORS: [(&str, &str); 6] = [
     ("#57606a", "#8b949e"),
     ("#cf222e", "#ff7b72"),
@@ -45,11 +45,11 @@ const COLORS: [(&str, &str); 6] = [
 ];
 
 impl Axis {
-    /// The marks of an axis around these numbers: the base to these powers.
+    /// Returns the powers of the base between which the axis has marks, for these numbers.
     fn powers(self, numbers: impl Iterator<Item = f64> + Clone) -> (i32, i32) {
         let least = numbers.clone().fold(f64::INFINITY, f64::min);
         let most = numbers.fold(f64::MIN_POSITIVE, f64::max);
-        // A number that is a power, but for what calculating loses, needs no mark beyond.
+        // A number that is a power, apart from rounding errors, needs no further mark.
         let log = |number: f64| number.ln() / self.base().ln();
         ((log(least) + 1e-9).floor() as i32, (log(most) - 1e-9).ceil() as i32)
     }
@@ -61,7 +61,7 @@ impl Axis {
         }
     }
 
-    /// What stands at a mark.
+    /// Returns the label of a mark.
     fn label(self, power: i32) -> String {
         let number = self.base().powi(power);
         match self {
@@ -77,14 +77,14 @@ impl Axis {
         }
     }
 
-    /// How far a number is between two marks.
+    /// Returns the position of a number as a fraction of the axis.
     fn share(self, number: f64, (least, most): (i32, i32)) -> f64 {
         (number.ln() / self.base().ln() - f64::from(least)) / f64::from((most - least).max(1))
     }
 }
 
 impl Plot<'_> {
-    /// The file.
+    /// Returns the SVG file.
     pub(crate) fn svg(&self) -> String {
         let all = || self.curves.iter().flat_map(|curve| &curve.points);
         let xs = self.x.powers(all().map(|&(x, _)| x));

@@ -1,4 +1,4 @@
-//! The program as a process: how long it takes to say what a small file is, and how large it is.
+//! The program as a process: how long it takes to describe a small file, and how large the program is.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::race::{race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, remove};
 
-/// What may be added to 1.3 times an empty process, in seconds.
+/// The time in seconds that may be added to 1.3 times an empty process.
 const ADDED: f64 = 2e-3;
 
 pub(crate) fn run(bench: &mut Bench) -> Result {

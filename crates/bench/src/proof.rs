@@ -1,4 +1,5 @@
-//! Reading a file that is checked by its outboard, beside the same reads and the bare hash of the same bytes.
+//! Reads a file that is checked by its outboard, compared with the same reads and the bare hash of the same
+//! bytes.
 
 use std::hint::black_box;
 
@@ -13,10 +14,10 @@ use crate::race::{on_threads, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, remove};
 
-/// Bytes of a read.
+/// The size of a read in bytes.
 const PIECE: usize = 1 << 20;
 
-/// Reads a file in pieces with positioned reads, on as many threads for both.
+/// Reads a file in pieces with positioned reads, on the same number of threads for both sides.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     let ids = ["proof/read", "proof/outboard"].map(str::to_owned);
     if !ids.iter().any(|id| bench.wants(id)) {

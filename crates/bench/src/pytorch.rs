@@ -1,4 +1,4 @@
-//! Checkpoints of PyTorch: opened beside `torch.load`, and converted beside a copy.
+//! Opens checkpoints of PyTorch, compared with `torch.load`, and converts them, compared with a copy.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     convert(bench)
 }
 
-/// Writes a checkpoint with so many tensors of f32, each in a storage of that many bytes.
+/// Writes a checkpoint with `count` tensors of f32, each in a storage of `len` bytes.
 fn checkpoint(path: &Path, count: usize, len: usize) -> Result {
     let tensors: Vec<TorchTensor> = (0..count)
         .map(|number| {
@@ -122,7 +122,7 @@ fn convert(bench: &mut Bench) -> Result {
     remove(&path)
 }
 
-/// A Python with torch: the one that is named, or the system's.
+/// Returns a Python with torch: the one that a variable names, or the system's.
 fn python() -> Option<PathBuf> {
     let named = std::env::var_os("MODELFMT_BENCH_PYTHON").map(PathBuf::from);
     let mut all = named.into_iter().chain([PathBuf::from("/usr/bin/python3")]);

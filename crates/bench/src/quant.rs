@@ -1,4 +1,4 @@
-//! Quantizing and decoding, on one core, beside copying as many values.
+//! Quantizes and decodes on one core, compared with copying as many values.
 
 use std::hint::black_box;
 
@@ -12,11 +12,12 @@ use crate::race::{Race, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, threads};
 
-/// The types that are measured both ways, and how far a value between −1 and 1 may be off.
+/// The types that are measured both ways, and the largest error of a value between −1 and 1.
 const ENCODED: [(DType, f32); 2] = [(DType::Q8_0, 0.005), (DType::Q4_0, 0.13)];
 
-/// The types whose encoders search for scales, with the function that llama.cpp quantizes rows by. The functions that end in `_ref` are not
-/// always as thorough: that of IQ4_NL tries one scale of a block, and not 16.
+/// The types whose encoders search for scales, with the function by which llama.cpp quantizes rows. The
+/// functions that end in `_ref` are not always as thorough: that of IQ4_NL tries one scale for a block
+/// instead of 16.
 const SEARCHED: [(DType, &str); 7] = [
     (DType::Q2K, "quantize_q2_K"),
     (DType::Q3K, "quantize_q3_K"),
@@ -27,10 +28,10 @@ const SEARCHED: [(DType, &str); 7] = [
     (DType::Q6K, "quantize_q6_K"),
 ];
 
-/// The types whose encoders are compared on one thread and on more.
+/// The types whose encoders are compared on one and on several threads.
 const THREADED: [DType; 4] = [DType::Q2K, DType::Q3K, DType::Iq4Nl, DType::Iq4Xs];
 
-/// Types whose blocks are arithmetic or a short table, and must be as fast as [`ENCODED`].
+/// Types whose blocks need only arithmetic or a short table, and must be as fast as [`ENCODED`].
 const SIMPLE: [DType; 11] = [
     DType::Q4K,
     DType::Q5K,
@@ -57,7 +58,7 @@ fn decode_id(dtype: DType) -> String {
     format!("quant/decode-{dtype}")
 }
 
-/// Both ways for each type.
+/// Measures encoding and decoding of each type.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     let ways = ENCODED.iter().flat_map(|&(dtype, _)| [encode_id(dtype), decode_id(dtype)]);
     searched(bench)?;
@@ -93,7 +94,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     }
     let targets = SIMPLE.map(|dtype| (dtype, Target::AtLeast(0.5)));
     for (dtype, target) in targets.into_iter().chain(GRIDS.map(|dtype| (dtype, Target::None))) {
-        // Any bytes are blocks, and no decoder has a way that depends on them.
+        // Any bytes are valid blocks, and no decoder takes different paths for different bytes.
         let mut blocks = vec![0; nbytes(dtype, &values)?];
         Noise::new(Values::F32).read(0, 0, &mut blocks)?;
         decode(bench, dtype, &blocks, &values, target)?;
@@ -101,7 +102,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     Ok(())
 }
 
-/// Encoders beside those of ggml, compiled as a release of it is but for the processor's own vectors.
+/// Compares encoders with those of ggml, compiled as in a release but with the vectors of this processor.
 fn searched(bench: &mut Bench) -> Result {
     if !SEARCHED.iter().any(|&(dtype, _)| bench.wants(&encode_id(dtype))) {
         return Ok(());
@@ -136,7 +137,7 @@ fn searched(bench: &mut Bench) -> Result {
     crate::remove(&file)
 }
 
-/// A conversion to blocks, written nowhere, on one thread and on more.
+/// Measures a conversion to blocks, discarded, on one and on several threads.
 fn on_threads(bench: &mut Bench) -> Result {
     let id = |dtype: DType| format!("threads/quantize-{dtype}");
     if !THREADED.iter().any(|&dtype| bench.wants(&id(dtype))) {
@@ -169,7 +170,7 @@ fn nbytes(dtype: DType, values: &[f32]) -> Result<usize> {
     Ok(dtype.nbytes(&[values.len() as u64]).ok_or("whole blocks")? as usize)
 }
 
-/// Decodes blocks of as many elements as there are values, beside a copy of these.
+/// Decodes blocks of as many elements as there are values, compared with a copy of the values.
 fn decode(bench: &mut Bench, dtype: DType, blocks: &[u8], values: &[f32], target: Target) -> Result {
     if !bench.wants(&decode_id(dtype)) {
         return Ok(());
@@ -193,7 +194,7 @@ fn times(race: &Race) -> String {
     race.times().replace("other", "memcpy")
 }
 
-/// Copies into memory that is warm.
+/// Copies into warm memory.
 fn copy(values: &[f32], out: &mut [f32]) -> Result<f64> {
     seconds(|| {
         black_box(&mut *out).copy_from_slice(black_box(values));

@@ -1,4 +1,4 @@
-//! Two ways to do a thing, timed in turn.
+//! Times two ways to do the same thing, alternately.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use crate::Result;
 
-/// The seconds that each side took, a pair a round.
+/// The seconds that each side took, one pair per round.
 pub(crate) struct Race {
     rounds: Vec<(f64, f64)>,
 }
 
-/// Times both sides in turn (ours, the other, ours, the other, …), so that a machine that becomes slower or faster meanwhile
-/// does it to both. Each side says how long it took: [`seconds`].
+/// Times both sides alternately (ours, the other, ours, the other, …), so that a change in the speed of the
+/// machine affects both. Each side returns how long it took, as measured by [`seconds`].
 pub(crate) fn race(
     rounds: usize,
     mut ours: impl FnMut() -> Result<f64>,
@@ -22,7 +22,7 @@ pub(crate) fn race(
     Ok(Race { rounds })
 }
 
-/// How long `work` takes. What it returns is dropped afterwards.
+/// Returns the time that `work` takes. Its result is dropped afterwards.
 pub(crate) fn seconds<T>(work: impl FnOnce() -> Result<T>) -> Result<f64> {
     let begin = Instant::now();
     let result = black_box(work());
@@ -31,33 +31,33 @@ pub(crate) fn seconds<T>(work: impl FnOnce() -> Result<T>) -> Result<f64> {
 }
 
 impl Race {
-    /// How many times faster ours was.
+    /// Returns how many times faster ours was, for each round.
     pub(crate) fn speedups(&self) -> Vec<f64> {
         self.each(|ours, other| other / ours)
     }
 
-    /// How many times longer ours took.
+    /// Returns how many times longer ours took, for each round.
     pub(crate) fn costs(&self) -> Vec<f64> {
         self.each(|ours, other| ours / other)
     }
 
-    /// What `of` makes of the seconds of both sides.
+    /// Applies `of` to the seconds of both sides, for each round.
     pub(crate) fn each(&self, of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
         self.rounds.iter().map(|&(ours, other)| of(ours, other)).collect()
     }
 
-    /// Gigabytes (10^9) a second that ours did.
+    /// Returns the throughput of ours in gigabytes (10^9 bytes) per second, for each round.
     pub(crate) fn rates(&self, nbytes: usize) -> Vec<f64> {
         self.rounds.iter().map(|(ours, _)| nbytes as f64 / ours / 1e9).collect()
     }
 
-    /// The median times, for people: `ours 5.10 ms, other 67.2 ms`.
+    /// Formats the median times: `ours 5.10 ms, other 67.2 ms`.
     pub(crate) fn times(&self) -> String {
         let [ours, other] = self.spreads();
         format!("ours {}, other {}", time(ours.median), time(other.median))
     }
 
-    /// The seconds of ours and of the other.
+    /// Returns the spread of the seconds of ours and of the other.
     pub(crate) fn spreads(&self) -> [Spread; 2] {
         let of = |side: fn(&(f64, f64)) -> f64| Spread::of(&self.rounds.iter().map(side).collect::<Vec<_>>());
         [of(|round| round.0), of(|round| round.1)]
@@ -72,7 +72,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// What several measurements of the same thing say.
+/// A summary of several measurements of the same thing.
 pub(crate) struct Spread {
     pub(crate) min: f64,
     pub(crate) median: f64,
@@ -80,7 +80,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// The spread of these samples; NaN if there are none.
+    /// Returns the spread of these samples; NaN if there are none.
     pub(crate) fn of(samples: &[f64]) -> Self {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -90,7 +90,8 @@ impl Spread {
     }
 }
 
-/// The bare loop that "raw" means: `piece` for every number below `count`, on so many threads, each with a state of its own.
+/// The bare loop, called "raw": runs `piece` for every number below `count` on several threads, each with its
+/// own state.
 pub(crate) fn on_threads<S>(
     threads: usize,
     count: usize,

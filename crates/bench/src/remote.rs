@@ -1,4 +1,5 @@
-//! Loading a whole model from a server on this machine, beside bare requests for the same bytes of the same server.
+//! Loads a whole model from a local server, compared with bare requests for the same bytes from the same
+//! server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,9 +20,9 @@ use crate::race::{on_threads, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, remove};
 
-/// So many requests are under way at once, ours and the bare ones.
+/// The number of requests at once, for us and for the bare side.
 const REQUESTS: u16 = 16;
-/// What a bare request asks for.
+/// The size of a bare request.
 const BLOCK: usize = 4 << 20;
 const FILE: &str = "remote.safetensors";
 
@@ -58,16 +59,16 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     remove(&path)
 }
 
-/// A model behind a URL, and memory for all of its tensors, which has been touched.
+/// A model behind a URL, and memory for all of its tensors that has been touched.
 struct Served {
-    /// Host and port.
+    /// The host and the port.
     address: String,
     threads: usize,
     local: Model,
     model: Model,
     picks: Vec<Pick>,
     lens: Vec<usize>,
-    /// Where the values begin in the file.
+    /// The position of the values in the file.
     begin: u64,
     nbytes: usize,
     memory: Mutex<Vec<u8>>,
@@ -76,7 +77,7 @@ struct Served {
 impl Served {
     fn new(nginx: &Nginx, path: &Path, threads: usize) -> Result<Self> {
         let options =
-            Options::new().environment(Environment::from_vars([("", ""); 0])).at_once(REQUESTS, 64 << 20);
+            Options::new().environment(Environment::from_vars([("", ""); 0])).in_flight(REQUESTS, 64 << 20);
         let place = format!("{}/{FILE}", nginx.endpoint()).parse()?;
         let source: BoxSource = Box::new(Store::new(options)?.open(&place)?);
         let model = OpenOptions::new().open_source(FILE, source, None)?;
@@ -106,7 +107,7 @@ impl Served {
         Ok(())
     }
 
-    /// A connection for each thread, and one request after the other on it.
+    /// Uses a connection for each thread, with one request after the other.
     fn bare(&self) -> Result {
         let mut memory = self.memory.lock().map_err(|_| "the memory is broken")?;
         let blocks: Vec<_> = memory.chunks_mut(BLOCK).map(Mutex::new).collect();
@@ -131,7 +132,7 @@ impl Served {
         failed.map_or(Ok(()), Err)
     }
 
-    /// That both sides load what is in the file.
+    /// Checks that both sides load the content of the file.
     fn is_right(&self) -> Result {
         for side in [Self::ours, Self::bare] {
             self.memory.lock().map_err(|_| "the memory is broken")?.fill(1);
@@ -148,7 +149,7 @@ impl Served {
     }
 }
 
-/// One request for a part of a file, and its answer, whose body goes to where it belongs.
+/// Makes one request for a part of a file, and writes the body of the answer to `out`.
 pub(crate) fn get(stream: &mut TcpStream, address: &str, file: &str, at: u64, out: &mut [u8]) -> Result {
     let last = at + out.len() as u64 - 1;
     write!(stream, "GET /{file} HTTP/1.1\r\nHost: {address}\r\nRange: bytes={at}-{last}\r\n\r\n")?;

@@ -1,15 +1,15 @@
-//! What was measured, as lines and as tables.
+//! Prints the measurements as lines and as tables.
 
 use std::fmt;
 
 use crate::race::Spread;
 
-/// What a measurement must reach.
+/// The target of a measurement.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
-    /// Measured for information; there is no target.
+    /// No target: measured only for information.
     None,
 }
 
@@ -22,7 +22,7 @@ impl Target {
         }
     }
 
-    /// How far a value is beyond the target, as a factor; below 1 it falls short.
+    /// Returns how far a value exceeds the target, as a factor; below 1 it falls short.
     fn margin(self, value: f64) -> f64 {
         match self {
             Self::AtLeast(least) => value / least,
@@ -32,14 +32,14 @@ impl Target {
     }
 }
 
-/// What the numbers of a row count.
+/// The unit of the numbers in a row.
 #[derive(Clone, Copy)]
 pub(crate) enum Unit {
     /// A ratio of two times, or of two sizes.
     Times,
     KiB,
     MiB,
-    /// 10^9 bytes a second.
+    /// 10^9 bytes per second.
     GBps,
 }
 
@@ -57,17 +57,17 @@ impl Unit {
 
 /// One measurement.
 pub(crate) struct Row {
-    /// What `--only` calls it: the group, a slash, the case.
+    /// The name for `--only`: the group, a slash, the case.
     pub(crate) id: String,
-    /// What was done, and what it was compared with: the same for all rows of a group with one target.
+    /// The work, and what it was compared with; the same for all rows of a group with one target.
     pub(crate) work: String,
-    /// Of which format, or on which values.
+    /// The format or the values.
     pub(crate) case: String,
-    /// One a round.
+    /// One sample per round.
     pub(crate) samples: Vec<f64>,
     pub(crate) unit: Unit,
     pub(crate) target: Target,
-    /// The times behind the ratio, or whatever else helps to read it.
+    /// The times behind the ratio, or other information that helps to read it.
     pub(crate) note: String,
 }
 
@@ -129,7 +129,7 @@ fn group(row: &Row) -> &str {
     row.id.split('/').next().unwrap_or_default()
 }
 
-/// The rows of a group one after the other, groups in the order of their first row.
+/// Returns the rows of a group one after the other, and the groups in the order of their first row.
 fn by_group(rows: &[Row]) -> Vec<&Row> {
     let first = |row: &Row| rows.iter().position(|other| group(other) == group(row));
     let mut sorted: Vec<&Row> = rows.iter().collect();
@@ -137,7 +137,7 @@ fn by_group(rows: &[Row]) -> Vec<&Row> {
     sorted
 }
 
-/// Every row, as comma-separated values.
+/// Returns every row, as comma-separated values.
 pub(crate) fn csv(rows: &[Row]) -> String {
     let mut table = String::from("work,of,median (range),target,reached,times\n");
     for row in by_group(rows) {
@@ -149,7 +149,7 @@ pub(crate) fn csv(rows: &[Row]) -> String {
     table
 }
 
-/// A cell of comma-separated values (RFC 4180, 2).
+/// Formats a cell of comma-separated values (RFC 4180, 2).
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
@@ -158,7 +158,8 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-/// One line for each group that has targets: the case that is nearest to its own, or farthest below.
+/// Returns one line for each group that has targets: the case that is closest to its target, or farthest
+/// below it.
 pub(crate) fn short_table(rows: &[Row]) -> String {
     let mut table =
         String::from("| work | least favourable case | target | reached |\n| --- | --- | --- | --- |\n");

@@ -1,4 +1,4 @@
-//! Decoding checkpoints that come quantized, beside a bare copy of what is written.
+//! Decodes quantized checkpoints, compared with a bare copy of the output.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +12,10 @@ use crate::race::{race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, remove, remove_folder};
 
-/// Rows and columns of every weight, which is 8 MiB of f16.
+/// The number of rows and of columns of every weight, which is 8 MiB in f16.
 const SIDE: u64 = 2048;
 
-/// A tensor of a weight: how its name ends, its type, its shape and its bytes.
+/// A tensor of a weight: the end of its name, its type, its shape and its bytes.
 type Part = (&'static str, DType, [u64; 2], Vec<u8>);
 
 pub(crate) fn run(bench: &mut Bench) -> Result {
@@ -72,7 +72,7 @@ fn decoded(bench: &Bench, id: &str, what: &str, parts: &[Part], config: &str) ->
     })
 }
 
-/// A folder of so many equal weights.
+/// Writes a folder with `count` equal weights.
 fn folder(bench: &Bench, count: u64, parts: &[Part], config: &str) -> Result<PathBuf> {
     let folder = bench.file("quantized");
     remove_folder(&folder)?;
@@ -80,7 +80,7 @@ fn folder(bench: &Bench, count: u64, parts: &[Part], config: &str) -> Result<Pat
     let mut views = Vec::new();
     for number in 0..count {
         for (end, dtype, shape, bytes) in parts {
-            // A length of 0 is none.
+            // A length of 0 means that there is no such dimension.
             let shape: Vec<u64> = shape.iter().copied().filter(|length| *length > 0).collect();
             views.push((format!("layers.{number}.w.{end}"), View::from_bytes(*dtype, &bytes[..], shape)?));
         }
@@ -90,7 +90,7 @@ fn folder(bench: &Bench, count: u64, parts: &[Part], config: &str) -> Result<Pat
     Ok(folder)
 }
 
-/// Converts by the paths, as the program does.
+/// Converts by paths, as the program does.
 fn convert(source: &Path, out: &Path, threads: usize) -> Result {
     let mut options = ConvertOptions::default();
     options.output.overwrite = Overwrite::Replace;
@@ -133,7 +133,7 @@ fn noise(count: u64) -> Vec<u8> {
     (0..count).map(next).collect()
 }
 
-/// f16 from 2⁻⁷ to 2⁻⁵.
+/// Returns f16 values from 2⁻⁷ to 2⁻⁵.
 fn halves(count: u64) -> Vec<u8> {
     noise(count * 2).chunks_exact(2).flat_map(|pair| [pair[0], 0x20 | pair[1] & 7]).collect()
 }

@@ -1,4 +1,5 @@
-//! Sealed APR2 files: encrypted ones written and read beside the bare cipher, signed ones verified beside the bare hash.
+//! Sealed APR2 files: writing and reading encrypted files is compared with the bare cipher, verifying signed
+//! ones with the bare hash.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -23,10 +24,10 @@ use crate::race::{on_threads, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, remove, threads};
 
-/// Bytes that are encrypted with one tag, as in our files.
+/// The number of bytes that are encrypted with one tag, as in our files.
 const SEGMENT: usize = 64 << 10;
 
-/// Encrypted files, then signed ones.
+/// Measures encrypted files, then signed ones.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     let ids = ["write", "write-least", "read", "read-least"].map(|id| format!("seal/{id}"));
     let threads = ["write", "read"].map(|id| format!("threads/seal-{id}"));
@@ -107,7 +108,7 @@ fn encrypted(bench: &mut Bench) -> Result {
     remove(&path)
 }
 
-/// A row of encrypted files, if it is wanted.
+/// Adds a row about encrypted files, if it is wanted.
 fn beside(
     bench: &mut Bench,
     id: &str,
@@ -119,7 +120,7 @@ fn beside(
     if !bench.wants(&id) {
         return Ok(());
     }
-    // The cipher is the least part of what writing a sealed file needs: BLAKE3 and CRC-32 are the rest.
+    // The cipher is the smallest part of writing a sealed file. The rest is BLAKE3 and CRC-32.
     let target =
         if matches!(&*id, "seal/write-least" | "seal/read") { Target::AtLeast(0.8) } else { Target::None };
     let race = race(bench.rounds(7), ours, other)?;
@@ -167,7 +168,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// That the values are those that were sealed, nobody reads them without the key, and a changed byte is not read.
+    /// Checks that the values are those that were sealed, that they cannot be read without the key, and that
+    /// a changed byte is refused.
     fn is_right(path: &Path, access: &Access, values: &[Vec<u8>], work: &Execution<'_>) -> Result {
         let mut good = Loaded::new(path, access, values)?;
         good.load(work)?;
@@ -194,7 +196,7 @@ fn flip(file: &File, at: u64) -> Result {
 struct Bare<'a> {
     cipher: Aes256Gcm,
     segments: Vec<&'a [u8]>,
-    /// What it makes of each.
+    /// The encrypted segments with their tags.
     encrypted: Vec<(Vec<u8>, Tag)>,
 }
 
@@ -226,7 +228,7 @@ impl<'a> Bare<'a> {
         self.each(threads, |number, out| self.open(number, out))
     }
 
-    /// The cipher, and over what it makes the two checksums that a sealed file has.
+    /// Encrypts, and computes the two checksums of a sealed file over the result.
     fn encrypt_and_hash(&self, threads: usize) -> Result {
         self.each(threads, |number, out| {
             let tag = self.seal(number, out)?;
@@ -237,7 +239,7 @@ impl<'a> Bare<'a> {
         })
     }
 
-    /// All that is encrypted, with the tags, as a file.
+    /// Writes everything that is encrypted, with the tags, to a file.
     fn to_file(&self, path: &Path) -> Result<File> {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
         let mut at = 0;
@@ -249,7 +251,7 @@ impl<'a> Bare<'a> {
         Ok(file)
     }
 
-    /// Reads such a file, and decrypts each segment to where it belongs.
+    /// Reads such a file, and decrypts each segment to its position.
     fn read(&self, file: &File, memory: &mut [Vec<u8>], threads: usize) -> Result {
         let outs: Vec<_> =
             memory.iter_mut().flat_map(|out| out.chunks_mut(SEGMENT)).map(Mutex::new).collect();
@@ -266,7 +268,7 @@ impl<'a> Bare<'a> {
         self.each(threads, one)
     }
 
-    /// All segments, in pieces as long as ours.
+    /// Processes all segments, in pieces as long as ours.
     fn each(&self, threads: usize, one: impl Fn(usize, &mut [u8]) -> Result + Sync) -> Result {
         let step = PIECE as usize / SEGMENT;
         let failed = std::sync::atomic::AtomicBool::new(false);
@@ -296,7 +298,8 @@ impl<'a> Bare<'a> {
         Ok(())
     }
 
-    /// That the bare cipher does its work: what it makes of the first segment is another thing, and becomes that segment again.
+    /// Checks that the bare cipher works: it changes the first segment, and decrypting gives that segment
+    /// again.
     fn is_right(&self) -> Result {
         let one =
             Self { cipher: self.cipher.clone(), segments: self.segments[..1].to_vec(), encrypted: vec![] };

@@ -1,4 +1,4 @@
-//! Statistics of a tensor, beside adding its values up.
+//! Computes the statistics of a tensor, compared with adding up its values.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::race::{on_threads, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, threads};
 
-/// Time and memory.
+/// Measures time and memory.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     let [time, reads, memory, threads_id] =
         ["stats/time", "stats/reads", "stats/memory", "threads/stats"].map(str::to_owned);
@@ -64,7 +64,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result {
     Ok(())
 }
 
-/// How often the values are read.
+/// Measures how often the values are read.
 fn passes(bytes: &[u8], threads: usize, id: String) -> Result<Row> {
     let nbytes = AtomicU64::new(0);
     let count = bytes.len() / size_of::<f32>();
@@ -83,7 +83,7 @@ fn passes(bytes: &[u8], threads: usize, id: String) -> Result<Row> {
     })
 }
 
-/// That the statistics are those of the values, computed in another way.
+/// Compares the statistics with values that are computed in another way.
 fn check(values: &[f32]) -> Result {
     let Stats { count, min, max, mean, median, histogram, .. } =
         stats_of_bytes_parallel(DType::F32, bytemuck::cast_slice(values), 2)?;
@@ -104,7 +104,7 @@ fn check(values: &[f32]) -> Result {
     ensure(same, || format!("median {median}, not {exact}; mean {mean}; {min} to {max}; {counts:?}"))
 }
 
-/// Adds all values up as `f64`, in sixteen sums, so that nothing waits for an addition.
+/// Adds up all values as `f64`, in sixteen sums, so that no addition waits for another.
 fn sum(values: &[f32], threads: usize) {
     const LANES: usize = 16;
     let pieces: Vec<_> = values.chunks(PIECE as usize / size_of::<f32>()).collect();
@@ -126,7 +126,7 @@ fn sum(values: &[f32], threads: usize) {
     );
 }
 
-/// The most memory of a process that computes statistics by the file's path.
+/// Measures the peak memory of a process that computes statistics by the file's path.
 fn peak(bench: &Bench, id: String) -> Result<Row> {
     let path = bench.file("stats.safetensors");
     let tensors = Tensors::one(DType::F32, bench.sizes.stats_mib << 20);

@@ -1,10 +1,11 @@
-//! The same work on one thread and on more.
+//! Compares the same work on one thread and on several.
 
 use crate::race::{Spread, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result};
 
-/// As [`compare`], beside the bare work: where that gains less from threads, no more is asked of ours.
+/// Like [`compare`], but also times the bare work. If that gains less from threads, no more is required of
+/// ours.
 pub(crate) fn compare_with(
     bench: &mut Bench,
     (id, case): (String, &str),
@@ -22,7 +23,8 @@ pub(crate) fn compare_with(
     Ok(())
 }
 
-/// Times `work`, which is given a number of threads, on as many as are measured and on one; it should be `least` times as fast.
+/// Times `work`, which takes a number of threads, on several threads and on one. It should be `least` times
+/// as fast.
 pub(crate) fn compare(
     bench: &mut Bench,
     (id, case): (String, &str),
@@ -46,7 +48,8 @@ pub(crate) fn compare(
     Ok(())
 }
 
-/// What follows for more cores by Amdahl's law: the share that is serial, and how many times faster than one thread 8 and 64 can be.
+/// Extrapolates to more cores by Amdahl's law: the serial share, and how many times faster 8 and 64 cores can
+/// be than one.
 fn on_more(gain: f64, threads: usize) -> String {
     let threads = threads as f64;
     if threads <= 1.0 {

@@ -1,4 +1,4 @@
-//! Checking every byte of a file, beside the bare hash, checksum or decoder over the same bytes.
+//! Checks every byte of a file, compared with the bare hash, checksum or decoder over the same bytes.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -17,21 +17,21 @@ use crate::race::{Race, on_threads, race, seconds};
 use crate::report::{Row, Target, Unit};
 use crate::{Bench, Result, ensure, threads};
 
-/// Values to an LZ4 block of APR2.
+/// The size of an LZ4 block of APR2.
 const BLOCK: usize = 64 << 10;
 
-/// A file, and what its verification is compared with.
+/// A file, and the work with which its verification is compared.
 struct Case {
     id: &'static str,
     form: Form,
     values: Values,
-    /// Tensors in all of the usual size, or one part of it.
+    /// The divisor of the usual size of all tensors.
     part: u64,
     raw: Raw,
     target: f64,
-    /// The same by path, beside positioned reads as well.
+    /// The target for verifying by path, compared with positioned reads as well.
     path_target: f64,
-    /// The checks that must find a byte that has been changed.
+    /// The checks that must find a changed byte.
     checks: &'static [&'static str],
 }
 
@@ -39,7 +39,7 @@ struct Case {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Raw {
     Blake3,
-    /// Three hashes: those of chunks, tensors and pages begin at other bytes, and so share nothing.
+    /// Three hashes: those of chunks, tensors and pages begin at different bytes, and so share nothing.
     Blake3Thrice,
     Crc32,
     Lz4,
@@ -109,7 +109,8 @@ const CASES: [Case; 6] = [
 ];
 
 impl Case {
-    /// From a map, by path, beside both things that LZ4 blocks ask for, on one thread and more.
+    /// Returns the ids of the rows: from a map, by path, compared with both parts of the work on LZ4 blocks,
+    /// on one thread and several.
     fn ids(&self) -> [String; 4] {
         ["verify", "verify-path", "verify-both", "threads"].map(|group| match group {
             "threads" => format!("threads/verify-{}", self.id),
@@ -126,7 +127,7 @@ impl Case {
     }
 }
 
-/// Verifies files from a map and by their paths, and on one thread and two.
+/// Verifies files from a map and by their paths, and on one and two threads.
 pub(crate) fn run(bench: &mut Bench) -> Result {
     for case in &CASES {
         if case.ids().iter().any(|id| bench.wants(id)) {
@@ -168,7 +169,7 @@ fn measure(bench: &mut Bench, case: &Case) -> Result {
         bench.add(row(path_id, work, case, &race, Target::AtLeast(case.path_target)));
     }
     if case.raw == Raw::Lz4 && bench.wants(&both_id) {
-        // The CRC covers the stored bytes, so that no reader can do with the decoder alone.
+        // The CRC covers the stored bytes, so the decoder alone is not enough for any reader.
         let race = race(
             bench.rounds(7),
             || seconds(|| verify(&mapped, threads)),
@@ -212,7 +213,7 @@ fn verify(model: &Model, threads: usize) -> Result {
     ensure(report.is_ok(), || format!("a good file is said to be bad: {report:?}"))
 }
 
-/// That the checks which are timed look at the values, and that all of them do.
+/// Makes sure that each of the timed checks reads the values: it must find a changed byte.
 fn changed_bytes_are_found(case: &Case, path: &Path) -> Result {
     let model = Model::open(path)?;
     verify(&model, 2)?;
@@ -247,7 +248,7 @@ enum Bare<'a> {
         bytes: &'a [u8],
         hash: fn(&[u8]),
     },
-    /// LZ4 blocks: where each lies, and the length that it expands to.
+    /// LZ4 blocks: the range of each, and the length to which it expands.
     Blocks {
         bytes: &'a [u8],
         blocks: Vec<(Range<usize>, usize)>,
@@ -281,7 +282,7 @@ impl<'a> Bare<'a> {
         })
     }
 
-    /// The bare work over bytes in memory.
+    /// Times the bare work over bytes in memory.
     fn timed(&self, threads: usize) -> Result<f64> {
         seconds(|| {
             self.run(threads);
@@ -307,7 +308,7 @@ impl<'a> Bare<'a> {
         }
     }
 
-    /// The bare work over bytes that are read before, each piece by a read at its place.
+    /// Times the bare work over bytes that are read first, each piece with a positioned read.
     fn timed_by_path(&self, file: &File, threads: usize) -> Result<f64> {
         let read = |buffer: &mut [u8], at: usize| {
             assert!(file.read_exact_at(black_box(buffer), at as u64).is_ok(), "a file of ours is read");
@@ -331,7 +332,7 @@ impl<'a> Bare<'a> {
                 }
                 Self::Blocks { blocks, .. } => {
                     let groups: Vec<_> = blocks.chunks(piece / BLOCK).collect();
-                    // A block that LZ4 makes no smaller takes a little more than it holds.
+                    // A block that LZ4 cannot compress takes a little more than its content.
                     let buffers = || (vec![0; 2 * piece], vec![0; BLOCK]);
                     on_threads(threads, groups.len(), buffers, |(stored, decoded), number| {
                         let [(first, _), ..] = groups[number] else { return };
@@ -356,7 +357,7 @@ fn decode(block: &[u8], out: &mut [u8]) {
     assert_eq!(black_box(decoded).ok(), Some(len), "a block of ours decodes");
 }
 
-/// Where the LZ4 blocks of all compressed tensors lie: a length of four bytes is before each.
+/// Returns the ranges of the LZ4 blocks of all compressed tensors. A length of four bytes precedes each.
 fn blocks(model: &Model, bytes: &[u8]) -> Result<Vec<(Range<usize>, usize)>> {
     let mut blocks = Vec::new();
     for (position, info) in model.tensors().enumerate() {

@@ -1,11 +1,12 @@
-//! Making the outboard of a file, piece by piece.
+//! Makes the outboard of a file, piece by piece.
 
 use blake3::hazmat::ChainingValue;
 
 use crate::page::Page;
 use crate::shape::{Node, PARENT, Shape, split};
 
-/// What a piece of a file says about the tree. Pieces can be looked at in any order, by several threads.
+/// The part of a tree that belongs to a piece of a file. Pieces can be hashed in any order, by several
+/// threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     node: Node,
@@ -14,8 +15,9 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// The branch of the bytes from `at` on; `None` if they are not a subtree. Cut a file into pieces of the same length, a power of two
-    /// and no less than a [group](Shape::group), of which the last may be shorter: each is one.
+    /// Hashes the bytes from `at` on. Returns `None` if they are not a subtree. They are one if you cut the
+    /// file into pieces of the same length, which is a power of two and at least a [group](Shape::group); the
+    /// last piece may be shorter.
     #[must_use]
     pub fn new(shape: Shape, at: u64, bytes: &[u8]) -> Option<Self> {
         let node = shape.find(at, bytes.len() as u64)?;
@@ -24,15 +26,16 @@ impl Branch {
         Some(Self { node, value, parents })
     }
 
-    /// As [`new`](Self::new), but without the parents within the piece: a piece that is hashed at once takes less time than its groups
-    /// one by one.
+    /// Like [`new`](Self::new), but without the parents within the piece. Hashing a whole piece at once takes
+    /// less time than hashing its groups one by one.
     #[must_use]
     pub fn without_parents(shape: Shape, at: u64, bytes: &[u8]) -> Option<Self> {
         let node = shape.find(at, bytes.len() as u64)?;
         Some(Self { node, value: shape.value(node, bytes), parents: Vec::new() })
     }
 
-    /// The branch of a piece that is missing: it is equal to no piece of a file, and neither is anything above it.
+    /// Returns the branch of a missing piece. It differs from every piece of a file, and so does every
+    /// subtree above it.
     #[must_use]
     pub fn missing(shape: Shape, at: u64, len: u64) -> Option<Self> {
         let node = shape.find(at, len)?;
@@ -40,20 +43,20 @@ impl Branch {
         Some(Self { node, value: [0; 32], parents })
     }
 
-    /// Where [`parents`](Self::parents) are in the outboard.
+    /// Returns the position of [`parents`](Self::parents) in the outboard, in bytes.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.node.number * PARENT as u64
     }
 
-    /// The parents within the piece, as they are in the outboard.
+    /// Returns the parents within the piece, as they are in the outboard.
     #[must_use]
     pub fn parents(&self) -> &[u8] {
         &self.parents
     }
 }
 
-/// Hashes a subtree, and adds its parents, the upper before the lower and the left before the right.
+/// Hashes a subtree and adds its parents: upper before lower, left before right.
 fn grow(shape: Shape, node: Node, bytes: &[u8], parents: &mut Vec<u8>) -> ChainingValue {
     let halves = shape.halves(node).and_then(|(left, right)| {
         let at = usize::try_from(left.len).ok()?;
@@ -70,7 +73,7 @@ fn grow(shape: Shape, node: Node, bytes: &[u8], parents: &mut Vec<u8>) -> Chaini
     shape.joined(node, &left, &right)
 }
 
-/// Joins the pieces of a file, in order, to its hash. It keeps a value for each level of the tree, and no more.
+/// Joins the pieces of a file, in order, to its hash. It keeps one value for each level of the tree.
 ///
 /// ```
 /// use blake3_tree::{Branch, Builder, Shape};
@@ -95,19 +98,19 @@ pub struct Builder {
     shape: Shape,
     /// Subtrees that wait for their right neighbour.
     waiting: Vec<(Node, ChainingValue)>,
-    /// Where the next piece begins.
+    /// The position at which the next piece begins.
     next: u64,
 }
 
 impl Builder {
-    /// No pieces yet.
+    /// Makes a builder without pieces.
     #[must_use]
     pub const fn new(shape: Shape) -> Self {
         Self { shape, waiting: Vec::new(), next: 0 }
     }
 
-    /// Takes the next piece, and gives the parents above pieces that are known by it, each with where it is in the
-    /// outboard. A piece that is not the next one is ignored: then there will be no hash.
+    /// Adds the next piece. Returns the parents above pieces that this completes, each with its position in
+    /// the outboard. A piece that is not the next one is ignored; then `finish` returns no hash.
     pub fn push(&mut self, branch: &Branch) -> Vec<(u64, [u8; PARENT])> {
         let mut known = Vec::new();
         if branch.node.at != self.next {
@@ -131,7 +134,7 @@ impl Builder {
         known
     }
 
-    /// The hash of the file, if all its pieces came.
+    /// Returns the hash of the file, if all its pieces were added.
     #[must_use]
     pub fn finish(self) -> Option<[u8; 32]> {
         if self.shape.is_empty() {
@@ -144,7 +147,7 @@ impl Builder {
     }
 }
 
-/// The hash of a file in memory, and its outboard.
+/// Returns the hash of a file in memory, and its outboard.
 ///
 /// ```
 /// let (hash, outboard) = blake3_tree::outboard(&[7; 100_000]);
@@ -159,7 +162,7 @@ pub fn outboard(bytes: &[u8]) -> ([u8; 32], Vec<u8>) {
     (root, parents)
 }
 
-/// The hash of the file of an outboard, made from the outboard's first parent.
+/// Computes the hash of a file from the first parent of its outboard.
 ///
 /// ```
 /// let (hash, outboard) = blake3_tree::outboard(&[7; 100_000]);
@@ -174,7 +177,7 @@ pub fn root_of(first: &[u8; PARENT]) -> [u8; 32] {
     }
 }
 
-/// An outboard that is made in memory, of pieces in order.
+/// Makes an outboard in memory, from pieces in order.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     builder: Builder,
@@ -182,13 +185,13 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// No pieces yet. The memory that it will take is that of the [outboard](Shape::outboard_len).
+    /// Makes a recorder without pieces. It will take as much memory as the [outboard](Shape::outboard_len).
     #[must_use]
     pub const fn new(shape: Shape) -> Self {
         Self { builder: Builder::new(shape), parents: Vec::new() }
     }
 
-    /// Takes the next piece.
+    /// Adds the next piece.
     pub fn push(&mut self, branch: &Branch) {
         self.put(branch.offset(), &branch.parents);
         for (at, parent) in self.builder.push(branch) {
@@ -207,7 +210,7 @@ impl Recorder {
         }
     }
 
-    /// The hash of the file and what proves its groups, if all pieces came.
+    /// Returns the hash of the file, and the page that checks its groups, if all pieces were added.
     #[must_use]
     pub fn finish(self) -> Option<([u8; 32], Page)> {
         let shape = self.builder.shape;
@@ -225,7 +228,7 @@ mod tests {
         (0..len as u64).map(|i| (((i * i) >> 3) % 251) as u8).collect()
     }
 
-    /// The outboard by pieces.
+    /// Makes the outboard in pieces.
     fn by_pieces(file: &[u8], shape: Shape, piece: usize) -> ([u8; 32], Vec<u8>) {
         let mut outboard = vec![0xee; usize::try_from(shape.outboard_len()).unwrap()];
         let mut builder = Builder::new(shape);
@@ -241,7 +244,7 @@ mod tests {
         (builder.finish().unwrap(), outboard)
     }
 
-    /// By `bao-tree` 0.17: parents of a file of 100,000 bytes whose byte i is ((i·i) >> 3) mod 251.
+    /// Made by `bao-tree` 0.17: the parents of a file of 100,000 bytes whose byte i is ((i·i) >> 3) mod 251.
     const KNOWN: &str = "\
         5b43185aca285ce875b1be106714f13bd34e43db56da903011c73b4e3ad9d5928fcbff6572a1a9c8b6f14d6378582c1bb8c4af1eb6e6df61ee56d2ea66b4dd8e\
         30c895238051db159ed09a25009c294054b591386d01364abdbb859a158091c1022493fa6eacb35801eab05b0800c7e49a5e636c4307b65cc61ffe4befc89ff1\

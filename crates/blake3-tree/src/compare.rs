@@ -1,4 +1,4 @@
-//! Finding the groups in which a file differs from the one that was hashed, by the outboards of both.
+//! Finds the groups in which a file differs from the file that was hashed, by the outboards of both.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use crate::page::{Mismatch, Page};
 use crate::shape::{Node, PARENT, Shape, split};
 use crate::verify::page_of;
 
-/// Compares the tree of a file at hand with the tree of the file that has a known hash, from the top down. Below parents that are
-/// equal nothing is looked at, so a few wrong bytes of a large file take a few parents.
+/// Compares the tree of a local file with the tree of the file that has a known hash, from the top down.
+/// Nothing below equal parents is compared, so a few wrong bytes of a large file take only a few parents.
 ///
-/// The outboard of the known file need not be trusted. Nothing is read here: while more is [needed](Self::need), read those bytes
-/// of both outboards, and [feed](Self::feed) them.
+/// The outboard of the known file need not be trusted. This type does no I/O: while it [needs](Self::need)
+/// more, read those bytes of both outboards and [feed](Self::feed) them.
 ///
 /// ```
 /// use blake3_tree::{Differences, GROUP};
@@ -38,9 +38,9 @@ use crate::verify::page_of;
 #[derive(Clone, Debug)]
 pub struct Differences {
     shape: Shape,
-    /// The bytes of the file that a page is over.
+    /// The number of bytes of the file that a page covers.
     page: u64,
-    /// Subtrees that differ, the first of the file last, with the values that they should have.
+    /// Subtrees that differ, with the values that they should have. The first one in the file is last.
     open: Vec<(Node, ChainingValue)>,
 }
 
@@ -54,8 +54,8 @@ pub struct Different {
 }
 
 impl Differences {
-    /// For a file that should have this hash and length. `ours` is the hash of the file at hand, as if it had that length; `None`
-    /// if there is none, so that all groups differ.
+    /// Starts a comparison with the file of this hash and length. `ours` is the hash of the local file,
+    /// computed as if it had that length, or `None` if there is no local file, so that all groups differ.
     #[must_use]
     pub fn new(hash: [u8; 32], len: u64, ours: Option<[u8; 32]>) -> Self {
         let shape = Shape::new(len);
@@ -63,7 +63,8 @@ impl Differences {
         Self { shape, page: page_of(shape), open }
     }
 
-    /// The bytes that are needed next, of both outboards; none of them if the file is one group. `None` if everything is known.
+    /// Returns the range of bytes that is needed next from both outboards, or `None` when the comparison is
+    /// complete. The range is empty if the file is one group.
     #[must_use]
     pub fn need(&self) -> Option<Range<u64>> {
         let (node, _) = self.open.last()?;
@@ -72,12 +73,14 @@ impl Differences {
         Some(first..first.saturating_add(parents.saturating_mul(PARENT as u64)))
     }
 
-    /// Takes the bytes that are [needed](Self::need): of the outboard of the known file, and of the outboard of the file at hand,
-    /// if there is one. Returns the groups of the next part that differ, once they are known.
+    /// Takes the bytes that are [needed](Self::need) from the outboard of the known file, and from the
+    /// outboard of the local file if there is one. Returns the groups of the next part that differ, once they
+    /// are known.
     ///
     /// # Errors
-    /// [`Mismatch::Parent`] if the first are not those of a file with that hash, [`Mismatch::OutboardLen`] if there are too few.
-    /// Then the same bytes are still needed, perhaps from elsewhere.
+    /// [`Mismatch::Parent`] if `theirs` is not from the outboard of a file with that hash,
+    /// [`Mismatch::OutboardLen`] if there are too few bytes. The same bytes are then still needed; you can
+    /// try another copy.
     pub fn feed(&mut self, theirs: &[u8], ours: Option<&[u8]>) -> Result<Option<Different>, Mismatch> {
         let Some((need, &(node, value))) = self.need().zip(self.open.last()) else { return Ok(None) };
         let len = usize::try_from(need.end - need.start).unwrap_or(usize::MAX);
@@ -109,7 +112,7 @@ impl Differences {
         Ok(None)
     }
 
-    /// The groups below `top` that differ, from all parents there.
+    /// Returns the groups below `top` that differ, given all parents there.
     fn within(&self, top: Node, theirs: &[u8], ours: Option<&[u8]>) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut open = vec![top];
@@ -152,7 +155,7 @@ mod tests {
         usize::try_from(at).unwrap()
     }
 
-    /// The groups that differ, and how many bytes of the outboard that took.
+    /// Returns the groups that differ, and how many bytes of the outboard were read to find them.
     fn differing(file: &[u8], damaged: Option<&[u8]>, page: Option<u64>) -> (Vec<Range<u64>>, u64) {
         let (hash, theirs) = outboard(file);
         let ours = damaged.map(outboard);

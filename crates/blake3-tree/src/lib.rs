@@ -1,8 +1,9 @@
-//! BLAKE3 is a tree: each chunk of 1 KiB has a value, each parent has a value made from its two children, and the value at
-//! the top is the hash that `b3sum` prints. If you keep the parents, you can prove a part of a file without the rest of it.
+//! BLAKE3 is a tree: each chunk of 1 KiB has a value, each parent has a value computed from its two children,
+//! and the value at the top is the hash that `b3sum` prints. If you keep the parents, you can prove a part of
+//! a file without the rest of it.
 //!
-//! This crate makes and checks **outboards**, files that hold the parents of another file: `FILE.obao4` beside `FILE`, which
-//! stays as it is. It has no I/O of its own: it says which bytes it needs.
+//! This crate makes and checks **outboards**, files that hold the parents of another file: `FILE.obao4` next
+//! to `FILE`, which is not changed. The crate does no I/O: it tells you which bytes it needs.
 //!
 //! ```text
 //! FILE, in groups of 16 KiB      FILE.obao4: a parent is 64 bytes, the values of its left and its right half
@@ -16,13 +17,14 @@
 //!    0 1 2 3 …                   parents within a group are left out: a group is hashed whole
 //! ```
 //!
-//! This is the layout of the crate `bao-tree` with a block size of 2^4 chunks, and the suffix that its users use. You need
-//! not trust an outboard: the hash comes from you, and with a wrong outboard nothing passes.
+//! This is the layout of the crate `bao-tree` with a block size of 2^4 chunks, and the suffix is the one that
+//! its users use. You need not trust an outboard: you supply the hash, and with a wrong outboard no bytes
+//! pass the check.
 //!
-//! # Making one
+//! # Making an outboard
 //!
-//! [`outboard`] makes one for bytes in memory. A [`Builder`] joins the [`Branch`]es of pieces, which threads can make of a
-//! large file in any order.
+//! [`outboard`] makes the outboard of bytes in memory. For a large file, several threads can make the
+//! [`Branch`]es of pieces in any order, and a [`Builder`] joins them.
 //!
 //! # Proving a range
 //!
@@ -50,8 +52,9 @@
 //!
 //! # Hashing in any order
 //!
-//! A [`Run`] is the hash state of a contiguous part of an input. Runs are joined until they cover the whole input. So
-//! several threads can hash one input, and one pass over some bytes can hash many overlapping inputs.
+//! A [`Run`] is the hash state of a contiguous part of an input. Runs are joined until they cover the whole
+//! input. So several threads can hash one input, and one pass over some bytes can hash many overlapping
+//! inputs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod build;
@@ -68,7 +71,7 @@ pub use run::{BLOCK, CHUNK, Run, subtree_len};
 pub use shape::{GROUP, Shape};
 pub use verify::{Verifier, Walk};
 
-/// The BLAKE3 of bytes in memory.
+/// Returns the BLAKE3 hash of bytes in memory.
 #[must_use]
 pub fn hash(bytes: &[u8]) -> [u8; 32] {
     *blake3::hash(bytes).as_bytes()

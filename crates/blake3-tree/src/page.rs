@@ -1,4 +1,4 @@
-//! A part of a file whose groups can be checked: all parents over it are known to be right.
+//! A part of a file whose groups can be checked, because all parents that cover it are known to be right.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,42 +7,43 @@ use blake3::hazmat::ChainingValue;
 
 use crate::shape::{Node, PARENT, Shape, split};
 
-/// The most that is hashed at once: where all bytes of a larger subtree are at hand, the parents in it are not needed. Small
-/// enough that the bytes are still in a near cache, large enough for all lanes of a processor.
+/// The largest subtree that is hashed at once. If all bytes of a subtree up to this size are available, the
+/// parents within it are not needed. Small enough that the bytes are still in a near cache, large enough for
+/// all lanes of a processor.
 const BLOCK: u64 = 256 << 10;
 
-/// What does not match.
+/// A mismatch between a file, its outboard and its hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mismatch {
     /// Bytes of the file are not those that were hashed.
     Bytes {
-        /// Where they begin.
+        /// The position at which they begin.
         at: u64,
-        /// How many they are.
+        /// The number of bytes.
         len: u64,
     },
-    /// A parent in the outboard is not one of this file.
+    /// A parent in the outboard does not belong to this file.
     Parent {
-        /// Where it is in the outboard, in bytes.
+        /// The position of the parent in the outboard, in bytes.
         at: u64,
-        /// Where the bytes that it is over begin in the file.
+        /// The position in the file at which the bytes under this parent begin.
         over: u64,
-        /// How many these are.
+        /// The number of bytes under this parent.
         len: u64,
     },
-    /// The outboard does not have the length for such a file.
+    /// The outboard does not have the right length for such a file.
     OutboardLen {
         /// Its length in bytes.
         found: u64,
         /// The length of an outboard for such a file.
         expected: u64,
     },
-    /// The caller's mistake: these are not whole groups of this part of the file.
+    /// The caller passed bytes that are not whole groups of this part of the file.
     Groups {
-        /// Where they begin.
+        /// The position at which they begin.
         at: u64,
-        /// How many bytes they are.
+        /// The number of bytes.
         len: u64,
     },
 }
@@ -72,7 +73,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// The text of `Display`, which is what Rust prints of an error that `main` returns.
+/// Prints the text of `Display`, because Rust prints an error that `main` returns with `Debug`.
 impl fmt::Debug for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -97,14 +98,14 @@ impl fmt::Debug for Page {
 }
 
 impl Page {
-    /// A whole input whose hash is known and nothing else: it has to be checked at once.
+    /// Makes a page for a whole input of which only the hash is known. It has to be checked at once.
     #[must_use]
     pub fn of_hash(hash: [u8; 32], len: u64) -> Self {
         let shape = Shape::whole(len);
         Self { shape, node: shape.root(), value: hash, parents: Box::default() }
     }
 
-    /// The part that `node` is, whose value is known to be right, if all parents over it are.
+    /// Makes the page of `node`, whose value is known to be right, if all parents in it are right.
     pub(crate) fn new(
         shape: Shape,
         node: Node,
@@ -132,36 +133,38 @@ impl Page {
         split(self.parents.get(at..)?)
     }
 
-    /// The bytes of the file that can be checked.
+    /// Returns the range of the file that can be checked.
     #[must_use]
     pub const fn range(&self) -> Range<u64> {
         self.node.at..self.node.end()
     }
 
-    /// The bytes of a group: what is checked begins and ends at a multiple of it, or at the end of the file.
+    /// Returns the size of a group in bytes. Checked ranges begin and end at a multiple of it, or at the end
+    /// of the file.
     #[must_use]
     pub const fn group(&self) -> u64 {
         self.shape.group()
     }
 
-    /// The whole groups of this part that hold bytes of a range.
+    /// Returns the range of whole groups of this part that hold the bytes of a range.
     #[must_use]
     pub fn around(&self, range: &Range<u64>) -> Range<u64> {
         let (start, end) = (range.start.max(self.node.at), range.end.min(self.node.end()));
         self.shape.around(&(start..end.max(start)))
     }
 
-    /// Whether these are the bytes of the file from `at` on: whole groups, all of them in this part.
+    /// Checks that these are the bytes of the file from `at` on. They must be whole groups within this part.
     ///
     /// # Errors
-    /// [`Mismatch::Bytes`], which says where; [`Mismatch::Groups`].
+    /// [`Mismatch::Bytes`] with the position of the first mismatch; [`Mismatch::Groups`] if they are not such
+    /// groups.
     pub fn check(&self, at: u64, bytes: &[u8]) -> Result<(), Mismatch> {
         let len = bytes.len() as u64;
         let range = at..at.saturating_add(len);
         if self.around(&range) != range {
             return Err(Mismatch::Groups { at, len });
         }
-        // What is empty has nothing to check, except for an empty file.
+        // An empty range has nothing to check, except in an empty file.
         if bytes.is_empty() && !self.shape.is_empty() {
             return Ok(());
         }
@@ -181,14 +184,14 @@ impl Page {
             if own.is_some_and(|own| self.shape.value(node, own) == *value) {
                 return Ok(());
             }
-            // Which of its groups it is.
+            // Find out which of the subtree's groups is wrong.
             if let Some(((left, right), (l, r))) = halves.zip(self.parent(node)) {
                 self.check_node(left, l, at, bytes)?;
                 self.check_node(right, r, at, bytes)?;
             }
             return Err(Mismatch::Bytes { at: node.at, len: node.len });
         }
-        // A subtree of several groups has a parent, which was there when the page was made.
+        // A subtree of several groups has a parent; it was there when the page was made.
         let Some(((left, right), (l, r))) = halves.zip(self.parent(node)) else {
             return Err(Mismatch::Groups { at, len: bytes.len() as u64 });
         };

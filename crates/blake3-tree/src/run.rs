@@ -1,16 +1,17 @@
-//! BLAKE3 of a range whose pieces come in any order.
+//! BLAKE3 of an input whose pieces come in any order.
 
 use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-/// BLAKE3's leaf.
+/// The size of a leaf of BLAKE3 in bytes.
 pub const CHUNK: u64 = blake3::CHUNK_LEN as u64;
 
 /// The largest subtree that is hashed at once: small enough that the bytes are still in a near cache when the next hash
 /// goes over them, large enough for all lanes of a processor.
 pub const BLOCK: u64 = 256 << 10;
 
-/// Neighbouring bytes of an input: the chaining values of the largest subtrees that lie in them, and the bytes at both ends that
-/// belong to a chunk with the neighbours. It takes memory of the logarithm of their number, and at most two chunks beside it.
+/// Contiguous bytes of an input: the chaining values of the largest subtrees within them, and the bytes at
+/// both ends that share a chunk with their neighbours. The memory for the values grows with the logarithm of
+/// the number of bytes; the bytes at the ends are at most two chunks.
 ///
 /// ```
 /// use blake3_tree::Run;
@@ -23,35 +24,36 @@ pub const BLOCK: u64 = 256 << 10;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Where it ends in the input.
+    /// The position in the input at which the run ends.
     end: u64,
-    /// Bytes before the first boundary of a chunk, if it begins within one.
+    /// The bytes before the first chunk boundary, if the run begins within a chunk.
     head: Vec<u8>,
-    /// Subtrees in order: where each begins, its length in whole chunks, its chaining value. Two that make a larger one are joined.
+    /// Subtrees in order, each with its position, its length in whole chunks and its chaining value. Two that
+    /// form a larger one are joined.
     trees: Vec<(u64, u64, ChainingValue)>,
-    /// Bytes of a chunk that is not complete, from its beginning on. An input of one chunk at most is kept whole.
+    /// The bytes of an incomplete chunk, from its beginning on. An input of at most one chunk is kept whole.
     tail: Vec<u8>,
 }
 
 impl Run {
-    /// No bytes, before byte `at` of the input.
+    /// Makes an empty run at byte `at` of the input.
     #[must_use]
     pub const fn empty(at: u64) -> Self {
         Self { end: at, head: Vec::new(), trees: Vec::new(), tail: Vec::new() }
     }
 
-    /// Whether it begins within a chunk, and has not reached the end of that.
+    /// Checks whether the run begins within a chunk and does not reach the end of that chunk.
     fn is_head(&self) -> bool {
         self.trees.is_empty() && self.tail.is_empty() && !self.end.is_multiple_of(CHUNK)
     }
 
-    /// Where it ends.
+    /// Returns the position in the input at which the run ends.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.end
     }
 
-    /// Bytes that follow, up to the end of their chunk at most; `total` is the length of the input.
+    /// Adds the following bytes, at most up to the end of their chunk. `total` is the length of the input.
     fn loose(&mut self, total: u64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -72,14 +74,15 @@ impl Run {
         }
     }
 
-    /// Bytes that follow and are a subtree, as [`subtree_len`] cuts it.
+    /// Adds the following bytes, which are a subtree as [`subtree_len`] cuts it.
     fn subtree(&mut self, total: u64, bytes: &[u8]) {
         let (start, len) = (self.end, bytes.len() as u64);
         self.end += len;
         self.push(total, (start, len, chaining_value(start, bytes)));
     }
 
-    /// The next subtree; two neighbours become one, except for the two that make the root.
+    /// Adds the next subtree. Two neighbours of the same size are joined, except for the two that make the
+    /// root.
     fn push(&mut self, total: u64, (mut start, mut len, mut value): (u64, u64, ChainingValue)) {
         while let Some(&(left_start, left_len, left)) = self.trees.last()
             && left_len == len
@@ -93,7 +96,7 @@ impl Run {
         self.trees.push((start, len, value));
     }
 
-    /// The bytes of an input of `total` bytes that begin `at` bytes into it.
+    /// Hashes bytes that begin at position `at` of an input of `total` bytes.
     #[must_use]
     pub fn new(total: u64, at: u64, bytes: &[u8]) -> Self {
         let mut run = Self::empty(at);
@@ -101,14 +104,14 @@ impl Run {
         run
     }
 
-    /// Adds bytes that follow.
+    /// Adds the following bytes.
     pub fn extend(&mut self, total: u64, bytes: &[u8]) {
         let in_chunk = self.end % CHUNK;
         let (head, mut rest) = split(bytes, if in_chunk == 0 { 0 } else { CHUNK - in_chunk });
         self.loose(total, head);
         while rest.len() as u64 >= CHUNK && total > CHUNK {
             let len = subtree_len(self.end, rest.len() as u64).min(BLOCK);
-            // The whole of an input is a root, and not a subtree.
+            // The whole input is the root and not a subtree.
             let (bytes, after) = split(rest, if len == total { len / 2 } else { len });
             self.subtree(total, bytes);
             rest = after;
@@ -116,7 +119,7 @@ impl Run {
         self.loose(total, rest);
     }
 
-    /// These bytes and those of `second`, which begins where they end.
+    /// Joins this run with `second`, which begins where this one ends.
     #[must_use]
     pub fn join(mut self, total: u64, second: Self) -> Self {
         self.loose(total, &second.head);
@@ -130,7 +133,7 @@ impl Run {
         self
     }
 
-    /// The hash, once the run has all bytes of the input.
+    /// Returns the hash, once the run has all bytes of the input.
     #[must_use]
     pub fn finish(mut self, total: u64) -> [u8; 32] {
         if total <= CHUNK {
@@ -147,9 +150,9 @@ impl Run {
     }
 }
 
-/// A run elsewhere: in another process, or later.
+/// Stores runs, or passes them to another process.
 impl Run {
-    /// The run as bytes, for the same version of this crate.
+    /// Returns the run as bytes, for the same version of this crate.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -166,8 +169,8 @@ impl Run {
         out
     }
 
-    /// The run of these bytes; `None` if they are none. Bytes that were changed, or that no run made, may be taken for a run: its hash is
-    /// wrong then, and nothing panics.
+    /// Reads a run from bytes, or returns `None` if they are not a run. Bytes that were changed or were never
+    /// a run may still be accepted; then the hash is wrong, and nothing panics.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         const MOST: u64 = 1 << 62; // of a place in an input, so that no sum is too large
@@ -200,18 +203,19 @@ fn number(from: &mut &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes))
 }
 
-/// The largest subtree that begins at byte `at` of an input and takes at most `most` bytes, at least a chunk.
+/// Returns the length of the largest subtree that begins at byte `at` of an input and has at most `most`
+/// bytes, at least a chunk.
 #[must_use]
 pub fn subtree_len(at: u64, most: u64) -> u64 {
     let fits = 1u64 << most.max(1).ilog2();
     if at == 0 { fits } else { fits.min(1 << at.trailing_zeros()) }
 }
 
-/// The chaining value of a subtree: of chunks, complete except for the last of the input.
+/// Returns the chaining value of a subtree, whose chunks are complete except for the last chunk of the input.
 ///
-/// `at` is a multiple of the subtree's length rounded up to a power of two chunks, as [`subtree_len`] gives it and
-/// [`Run`] keeps it, unless runs are joined that are no neighbours: then the hash is one that nothing has. So the assertions of
-/// `set_input_offset` and `update` hold.
+/// `at` is a multiple of the subtree's length rounded up to a power of two chunks. [`subtree_len`] and
+/// [`Run`] ensure this, unless runs are joined that are not neighbours; then this returns a value that no
+/// bytes have. So the assertions of `set_input_offset` and `update` hold.
 fn chaining_value(at: u64, bytes: &[u8]) -> ChainingValue {
     let chunks = (bytes.len() as u64).div_ceil(CHUNK);
     let is_subtree = at.is_multiple_of(CHUNK)
@@ -239,7 +243,7 @@ mod tests {
         (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
     }
 
-    /// The hash by runs that begin at these places, joined in this order.
+    /// Returns the hash computed from runs that begin at these positions, joined in this order.
     fn by_runs(bytes: &[u8], mut cuts: Vec<usize>, order: &[usize]) -> [u8; 32] {
         let total = bytes.len() as u64;
         cuts.extend([0, bytes.len()]);

@@ -1,13 +1,14 @@
-//! The shape of a tree: which parents there are over a file of some length, and where they are in an outboard.
+//! The shape of a tree: which parents there are for a file of some length, and their positions in an
+//! outboard.
 
 use std::ops::Range;
 
 use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-/// The bytes that an outboard proves at once: 16 chunks of BLAKE3.
+/// The smallest unit that an outboard proves, in bytes: 16 chunks of BLAKE3.
 pub const GROUP: u64 = 16 << 10;
 
-/// Both values of a parent, left and right.
+/// The length of a parent in bytes: the values of its left and its right half.
 pub(crate) const PARENT: usize = 64;
 
 /// The tree over a file of some length, down to groups of some size.
@@ -18,13 +19,14 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape of an outboard as other tools write it: groups of [`GROUP`] bytes.
+    /// Returns the shape of an outboard as other tools write it, with groups of [`GROUP`] bytes.
     #[must_use]
     pub const fn new(len: u64) -> Self {
         Self { len, group: GROUP }
     }
 
-    /// A coarser one, of at most `groups` groups (2 at least), each a power of two: for an outboard that is kept in memory.
+    /// Returns a coarser shape with at most `groups` groups (at least 2), whose size is a power of two, for
+    /// an outboard in memory.
     #[must_use]
     pub const fn at_most(len: u64, groups: u64) -> Self {
         let mut group = GROUP;
@@ -35,7 +37,7 @@ impl Shape {
         Self { len, group }
     }
 
-    /// One group, however long.
+    /// Returns a shape with a single group, however long it is.
     pub(crate) const fn whole(len: u64) -> Self {
         let group = match len.checked_next_power_of_two() {
             Some(group) if group > GROUP => group,
@@ -45,39 +47,40 @@ impl Shape {
         Self { len, group }
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the file is empty.
+    /// Checks whether the file is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes of a group; the last of the file may be shorter.
+    /// Returns the size of a group in bytes; the last group of the file may be shorter.
     #[must_use]
     pub const fn group(&self) -> u64 {
         self.group
     }
 
-    /// The length of the outboard in bytes: 64 for each parent. A file of one group has none.
+    /// Returns the length of the outboard in bytes: 64 for each parent. A file of one group has no parents.
     #[must_use]
     pub const fn outboard_len(&self) -> u64 {
         self.parents(self.len) * PARENT as u64
     }
 
-    /// Where the parents within a piece are in the outboard; none of them for a piece of one group. `None` if the piece is not a subtree, as
-    /// [`Branch::new`](crate::Branch::new) takes them.
+    /// Returns the range of the outboard that holds the parents within a piece; it is empty for a piece of
+    /// one group. Returns `None` if the piece is not a subtree as [`Branch::new`](crate::Branch::new) takes
+    /// it.
     #[must_use]
     pub fn parents_within(&self, at: u64, len: u64) -> Option<Range<u64>> {
         let first = self.find(at, len)?.number * PARENT as u64;
         Some(first..first + self.parents(len) * PARENT as u64)
     }
 
-    /// The whole groups that hold a range of the file; nothing of it lies beyond the end.
+    /// Returns the whole groups that hold a range of the file, cut off at the end of the file.
     #[must_use]
     pub fn around(&self, range: &Range<u64>) -> Range<u64> {
         let (start, end) = (range.start.min(self.len), range.end.min(self.len));
@@ -88,12 +91,12 @@ impl Shape {
         first..end.div_ceil(self.group).saturating_mul(self.group).min(self.len)
     }
 
-    /// The parents over so many bytes.
+    /// Returns the number of parents over `len` bytes.
     pub(crate) const fn parents(&self, len: u64) -> u64 {
         len.div_ceil(self.group).saturating_sub(1)
     }
 
-    /// The whole file.
+    /// Returns the whole file as a subtree.
     pub(crate) const fn root(self) -> Node {
         Node { at: 0, len: self.len, number: 0 }
     }
@@ -102,13 +105,13 @@ impl Shape {
         node.at == 0 && node.len == self.len
     }
 
-    /// The two halves of a subtree; none of a group. The left one is the largest power of two of groups that leaves
-    /// something for the right one.
+    /// Returns the two halves of a subtree, or `None` for a group. The left half has the largest power of two
+    /// of groups that leaves something for the right half.
     pub(crate) const fn halves(&self, node: Node) -> Option<(Node, Node)> {
         if node.len <= self.group {
             return None;
         }
-        // `node.len` is beyond a group, so there is a logarithm.
+        // `node.len` is longer than a group, so the argument of the logarithm is not 0.
         let left = self.group << ((node.len - 1) / self.group).ilog2();
         let number = node.number + 1;
         Some((
@@ -117,7 +120,7 @@ impl Shape {
         ))
     }
 
-    /// The subtree over these bytes, if they are one.
+    /// Returns the subtree with exactly these bytes, if there is one.
     pub(crate) fn find(&self, at: u64, len: u64) -> Option<Node> {
         let mut node = self.root();
         while (node.at, node.len) != (at, len) {
@@ -127,10 +130,11 @@ impl Shape {
         Some(node)
     }
 
-    /// The value of a subtree whose bytes these are, or of the whole file its hash.
+    /// Returns the value of a subtree with these bytes. For the whole file this is its hash.
     ///
-    /// A subtree begins at a multiple of its length rounded up to a power of two chunks, and none but the root is empty: so
-    /// none of the assertions of `set_input_offset`, `update` and `finalize_non_root` can fail.
+    /// A subtree begins at a multiple of its length rounded up to a power of two chunks, and only the root
+    /// can be empty. So none of the assertions of `set_input_offset`, `update` and `finalize_non_root` can
+    /// fail.
     pub(crate) fn value(&self, node: Node, bytes: &[u8]) -> ChainingValue {
         if self.is_root(node) {
             return *blake3::hash(bytes).as_bytes();
@@ -140,7 +144,7 @@ impl Shape {
         hasher.finalize_non_root()
     }
 
-    /// The value of a subtree whose halves have these.
+    /// Returns the value of a subtree whose halves have these values.
     pub(crate) fn joined(&self, node: Node, left: &ChainingValue, right: &ChainingValue) -> ChainingValue {
         if self.is_root(node) {
             *merge_subtrees_root(left, right, Mode::Hash).as_bytes()
@@ -150,7 +154,7 @@ impl Shape {
     }
 }
 
-/// A subtree: its bytes in the file, and where its parents begin in the outboard, counted in parents.
+/// A subtree: its bytes in the file, and the position of its parents in the outboard, counted in parents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) at: u64,
@@ -164,7 +168,7 @@ impl Node {
     }
 }
 
-/// The values of both halves.
+/// Splits a parent into the values of both halves.
 pub(crate) fn split(parent: &[u8]) -> Option<(&ChainingValue, &ChainingValue)> {
     Some((parent.first_chunk()?, parent.get(PARENT / 2..)?.first_chunk()?))
 }

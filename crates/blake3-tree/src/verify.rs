@@ -1,4 +1,4 @@
-//! Proving ranges of a file by its outboard and its hash.
+//! Proves ranges of a file by its outboard and its hash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -9,23 +9,23 @@ use blake3::hazmat::ChainingValue;
 use crate::page::{Mismatch, Page};
 use crate::shape::{Node, PARENT, Shape, split};
 
-/// An outboard up to this length is one page: it is asked for whole.
+/// An outboard of up to this length is a single page, which is read as a whole.
 const WHOLE: u64 = 1 << 20;
-/// The bytes of the file that a page of a larger one is over: 64 KiB of the outboard prove 16 MiB.
+/// The number of bytes of a larger file that a page covers: 64 KiB of the outboard prove 16 MiB.
 const PAGE: u64 = 16 << 20;
-/// Pages that are kept.
+/// The number of pages that are kept.
 const PAGES: usize = 16;
-/// Parents above pages that are kept: those of a terabyte, which take about 8 MiB.
+/// The number of parents above pages that are kept: those of a terabyte, which take about 8 MiB.
 const TOP: usize = 1 << 16;
 
 /// Proves ranges of a file whose hash and length are known, by an outboard that need not be trusted.
 ///
-/// It asks for parts of the outboard, from the top down, and keeps a bounded number of those that it has checked. It reads
-/// nothing itself: for a range of the file, take a [`walk`](Self::walk) to each [`Page`] that holds bytes of it, and have
-/// the page check them.
+/// A verifier needs parts of the outboard, from the top down, and keeps a bounded number of those that it has
+/// checked. It does no I/O: for a range of the file, take a [`walk`](Self::walk) to each [`Page`] that holds
+/// bytes of the range, and let the page check them.
 ///
-/// The length decides the shape of the tree, and the hash binds it only together with the last group: a file with
-/// something added has another shape, and nothing of it passes.
+/// The length determines the shape of the tree, and the hash confirms the length only together with the last
+/// group. A file to which something was appended has another shape, so none of its bytes pass.
 #[derive(Debug)]
 pub struct Verifier {
     shape: Shape,
@@ -34,16 +34,16 @@ pub struct Verifier {
     known: Mutex<Known>,
 }
 
-/// The bytes of a file that its pages are over.
+/// Returns the number of bytes of a file that each of its pages covers.
 pub(crate) const fn page_of(shape: Shape) -> u64 {
     if shape.outboard_len() <= WHOLE { u64::MAX } else { PAGE }
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Parents above pages, by their number.
+    /// The parents above pages, by their number.
     top: BTreeMap<u64, [u8; PARENT]>,
-    /// Those that were used last at the end.
+    /// The pages, the most recently used last.
     pages: VecDeque<Arc<Page>>,
 }
 
@@ -74,29 +74,30 @@ impl Known {
 }
 
 impl Verifier {
-    /// For a file of `len` bytes with that hash.
+    /// Makes a verifier for a file of `len` bytes with this hash.
     #[must_use]
     pub fn new(hash: [u8; 32], len: u64) -> Self {
         let shape = Shape::new(len);
         Self { shape, root: hash, page: page_of(shape), known: Mutex::default() }
     }
 
-    /// The shape of the tree.
+    /// Returns the shape of the tree.
     #[must_use]
     pub const fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Whether an outboard can be one of this file, by its length.
+    /// Checks that an outboard of this length can belong to the file.
     ///
     /// # Errors
-    /// [`Mismatch::OutboardLen`].
+    /// [`Mismatch::OutboardLen`] if it cannot.
     pub const fn check_len(&self, found: u64) -> Result<(), Mismatch> {
         let expected = self.shape.outboard_len();
         if found == expected { Ok(()) } else { Err(Mismatch::OutboardLen { found, expected }) }
     }
 
-    /// The way to the page that holds byte `at` of the file, or of one beyond its end to the last page.
+    /// Starts a walk to the page that holds byte `at` of the file, or to the last page if `at` is beyond the
+    /// end.
     #[must_use]
     pub fn walk(&self, at: u64) -> Walk<'_> {
         let at = at.min(self.shape.len().saturating_sub(1));
@@ -110,7 +111,7 @@ impl Verifier {
             }
         }
         drop(known);
-        walk.settle();
+        walk.finish_single_group();
         walk
     }
 
@@ -119,46 +120,46 @@ impl Verifier {
     }
 }
 
-/// The way from the root of a tree to a [`Page`]: while it [needs](Self::need) a part of the outboard, [feed](Self::feed)
-/// that.
+/// A walk from the root of a tree down to a [`Page`]. While it [needs](Self::need) a part of the outboard,
+/// [feed](Self::feed) that part.
 #[derive(Debug)]
 pub struct Walk<'v> {
     verifier: &'v Verifier,
     at: u64,
     node: Node,
-    /// The value of the node, which is known to be right.
+    /// The value of the node, known to be right.
     value: ChainingValue,
     page: Option<Arc<Page>>,
 }
 
 impl Walk<'_> {
-    /// Whether this is above pages.
+    /// Checks whether the walk is still above the pages.
     const fn is_above(&self) -> bool {
         self.node.len > self.verifier.page
     }
 
-    /// The half that holds the byte; whether it is the left one.
+    /// Returns the half that holds the byte, and whether it is the left one.
     fn half(&self, node: Node) -> Option<(Node, bool)> {
         let (left, right) = self.verifier.shape.halves(node)?;
         Some(if self.at < right.at { (left, true) } else { (right, false) })
     }
 
-    /// Takes a parent that is right.
+    /// Descends below a parent that is known to be right.
     fn descend(&mut self, parent: &[u8; PARENT]) {
         if let (Some((node, is_left)), Some((left, right))) = (self.half(self.node), split(parent)) {
             (self.node, self.value) = (node, if is_left { *left } else { *right });
         }
     }
 
-    /// A page that is one group has no parents.
-    fn settle(&mut self) {
+    /// Completes the walk if the page is a single group, which has no parents.
+    fn finish_single_group(&mut self) {
         if self.page.is_none() && !self.is_above() && self.verifier.shape.parents(self.node.len) == 0 {
             self.page = Page::new(self.verifier.shape, self.node, self.value, &[]).ok().map(Arc::new);
         }
     }
 
-    /// The bytes of the outboard that are needed next: those of the way to the page that are together. `None` once the
-    /// page is known.
+    /// Returns the bytes of the outboard that are needed next: the contiguous part of the way to the page.
+    /// Returns `None` once the page is known.
     #[must_use]
     pub fn need(&self) -> Option<Range<u64>> {
         if self.page.is_some() {
@@ -175,10 +176,11 @@ impl Walk<'_> {
         Some(in_bytes(first..node.number + shape.parents(node.len)))
     }
 
-    /// Takes the bytes that are [needed](Self::need), or the first of them: 64 at least.
+    /// Takes the bytes that are [needed](Self::need), or the first of them, at least 64.
     ///
     /// # Errors
-    /// [`Mismatch::Parent`] if they are not those of a file with that hash; [`Mismatch::OutboardLen`] if there are too few.
+    /// [`Mismatch::Parent`] if they are not from the outboard of a file with that hash;
+    /// [`Mismatch::OutboardLen`] if there are too few.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), Mismatch> {
         let Some(need) = self.need() else { return Ok(()) };
         let expected = self.verifier.shape.outboard_len();
@@ -196,7 +198,7 @@ impl Walk<'_> {
             bytes = rest;
             first += PARENT as u64;
         }
-        self.settle();
+        self.finish_single_group();
         if self.is_above() || self.page.is_some() || self.node.number * PARENT as u64 != first {
             return Ok(());
         }
@@ -211,7 +213,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks a parent above pages, and goes on below it.
+    /// Checks a parent above the pages and descends below it.
     fn take(&mut self, parent: &[u8; PARENT]) -> Result<(), Mismatch> {
         let is_right = split(parent)
             .is_some_and(|(left, right)| self.verifier.shape.joined(self.node, left, right) == self.value);
@@ -224,7 +226,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The page, once nothing more is [needed](Self::need).
+    /// Returns the page, once nothing more is [needed](Self::need).
     #[must_use]
     pub fn finish(self) -> Option<Arc<Page>> {
         self.page
@@ -251,7 +253,7 @@ mod tests {
         usize::try_from(at).unwrap()
     }
 
-    /// A range of a file, proved; and how many bytes of the outboard were asked for.
+    /// Proves a range of a file. Returns its bytes, and how many bytes of the outboard were needed.
     fn proved(
         verifier: &Verifier,
         file: &[u8],
@@ -278,7 +280,7 @@ mod tests {
         Ok((out, asked))
     }
 
-    /// A verifier with small pages, so that a small file has parents above them.
+    /// Makes a verifier with small pages, so that a small file has parents above them.
     fn small(hash: [u8; 32], len: u64) -> Verifier {
         Verifier { page: 4 * GROUP, ..Verifier::new(hash, len) }
     }
@@ -314,7 +316,7 @@ mod tests {
         let (hash, outboard) = outboard(&file);
         let verifier = small(hash, 64 * GROUP);
         let asked = |at: u64| proved(&verifier, &file, &outboard, at..at + 1).unwrap().1;
-        // Four parents above pages, and the three of the page.
+        // Four parents above pages, and three within the page.
         assert_eq!(asked(0), 7 * 64);
         assert_eq!(asked(5), 0);
         assert_eq!(asked(4 * GROUP), 3 * 64);
@@ -381,7 +383,8 @@ mod tests {
         }
         let error = Verifier::new(hash, 9 * GROUP + 1).check_len(good.len() as u64).unwrap_err();
         assert_eq!(error, Mismatch::OutboardLen { found: 8 * 64, expected: 9 * 64 });
-        // A length that no machine has is computed with, and asks for what an outboard cannot give.
+        // The walk also works with a length that no file has, and needs bytes that the outboard does not
+        // have.
         let verifier = Verifier::new(hash, u64::MAX);
         let mut walk = verifier.walk(u64::MAX - 1);
         let need = walk.need().unwrap();
@@ -435,7 +438,7 @@ mod tests {
             let mut walk = verifier.walk(at);
             let mut rounds = 0;
             while let Some(need) = walk.need() {
-                // A page is taken whole; parents above it may come one by one.
+                // A page is fed as a whole; parents above it may be fed one by one.
                 let is_page = need.end - need.start <= 3 * 64;
                 let most = if is_page && rounds > 50 { 3 * 64 } else { 64 * cut };
                 let end = need.end.min(need.start + most as u64);

@@ -1,7 +1,8 @@
-//! aprender's two types, which are ggml's neither in their bytes nor in their numbers.
+//! aprender's two types. Neither their bytes nor their numbers are those of a ggml type.
 //!
-//! `apr_q4` is in blocks of 32 elements, each a scale in `f16` and 16 bytes; the blocks run over the whole tensor without
-//! regard to rows, and the last may have fewer elements. `apr_q8` is one scale in `f32` and a byte for each element.
+//! `apr_q4` has blocks of 32 elements, each a scale in `f16` and 16 bytes. The blocks run over the whole
+//! tensor without regard to rows, and the last block may have fewer elements. `apr_q8` is one scale in `f32`
+//! and a byte for each element.
 
 use half::f16;
 use tensor_core::DType;
@@ -12,7 +13,7 @@ const ELEMENTS: usize = 32;
 const BLOCK: usize = 18;
 const SCALE: usize = 4;
 
-/// Whether the type is one of these.
+/// Checks whether the type is one of these.
 pub(crate) const fn is_apr(dtype: DType) -> bool {
     matches!(dtype, DType::AprQ4 | DType::AprQ8)
 }
@@ -43,7 +44,7 @@ pub(crate) fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) -> Result<(), 
 
 fn decode_block([low, high, nibbles @ ..]: &[u8; BLOCK], out: &mut [f32]) {
     let scale = f16::from_le_bytes([*low, *high]);
-    // aprender takes a scale that is no normal number as 0.
+    // aprender treats a scale that is not a normal number as 0.
     let scale = if scale.is_normal() { f32::from(scale) } else { 0.0 };
     for (pair, byte) in out.chunks_mut(2).zip(nibbles) {
         for (out, nibble) in pair.iter_mut().zip([byte & 15, byte >> 4]) {
@@ -75,7 +76,7 @@ pub(crate) fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(),
     Ok(())
 }
 
-/// Says whether the scale is one that `f16` can hold.
+/// Encodes a block. Returns whether `f16` can hold its scale.
 fn encode_block(values: &[f32], [low, high, nibbles @ ..]: &mut [u8; BLOCK]) -> bool {
     let scale = scale(values, 7.0);
     let stored = f16::from_f32(scale);
@@ -94,7 +95,7 @@ fn scale(values: &[f32], most: f32) -> f32 {
     if largest == 0.0 { 1.0 } else { largest / most }
 }
 
-/// To the nearest, halves away from zero; what is no number becomes 0.
+/// Rounds to the nearest integer, halves away from zero. A NaN becomes 0.
 #[expect(clippy::cast_possible_truncation, reason = "the bounds are those of i8, or closer")]
 fn rounded(value: f32, least: f32, most: f32) -> i8 {
     value.round().clamp(least, most) as i8
@@ -114,7 +115,7 @@ mod tests {
         let mut out = [1.0; 33];
         decode(DType::AprQ4, &bytes, &mut out).unwrap();
         assert_eq!((out[0], out[1], out[2], out[32]), (-4.0, 3.5, -4.0, 2.0));
-        // A scale that is no normal number is 0.
+        // A scale that is not a normal number is 0.
         for scale in [f16::NAN, f16::INFINITY, f16::from_bits(0x3ff), f16::NEG_INFINITY, f16::ZERO] {
             bytes[..2].copy_from_slice(&scale.to_le_bytes());
             decode(DType::AprQ4, &bytes, &mut out).unwrap();

@@ -4,7 +4,7 @@ use bytemuck::AnyBitPattern;
 
 use super::{Decode, wide};
 
-/// A bit for each of 128 elements: `d` where it is set, else `-d`.
+/// A bit for each of 128 elements: `d` if it is set, otherwise `-d`.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Q1_0 {
@@ -12,7 +12,7 @@ pub(super) struct Q1_0 {
     qs: [u8; 16],
 }
 
-/// Two bits for each of 64 elements, four in a row a byte: `d * (q - 1)`.
+/// Two bits for each of 64 elements, with four consecutive elements in a byte: `d * (q - 1)`.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Q2_0 {
@@ -20,7 +20,8 @@ pub(super) struct Q2_0 {
     qs: [u8; 16],
 }
 
-/// Three levels. A byte is a fraction of 256, whose five digits to base 3 (in `qh` four) are elements; `d * (q - 1)`.
+/// Three levels: `d * (q - 1)`. A byte is a fraction of 256, whose five digits to base 3 are elements (four
+/// digits in `qh`).
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Tq1_0 {
@@ -29,7 +30,7 @@ pub(super) struct Tq1_0 {
     d: [u8; 2],
 }
 
-/// Three levels, two bits for each; the elements of a byte lie 32 apart. `d * (q - 1)`.
+/// Three levels, two bits for each: `d * (q - 1)`. The elements of a byte are 32 apart.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Tq2_0 {
@@ -54,7 +55,8 @@ impl Decode<64> for Q2_0 {
     fn decode(&self, out: &mut [f32; 64]) {
         let d = wide(self.d);
         for (out, q) in out.as_chunks_mut::<4>().0.iter_mut().zip(self.qs) {
-            // Vectors have no shifts of their own for each element on every processor, and the quotients are exact.
+            // Not every processor has vector shifts by a different count for each element, and these
+            // quotients are exact.
             let levels = [(0x03_u8, 1.0_f32), (0x0c, 0.25), (0x30, 0.0625), (0xc0, 0.015_625)];
             for (out, (mask, unit)) in out.iter_mut().zip(levels) {
                 *out = d * ((i32::from(q & mask) as f32) * unit - 1.0);
@@ -90,13 +92,15 @@ impl Decode<256> for Tq2_0 {
     }
 }
 
-/// The elements of `N` bytes of [`Tq1_0`]: the first digit of each byte, then the second, as long as there is room.
+/// Decodes `N` bytes of [`Tq1_0`]: the first digit of each byte, then the second, and so on until `out` is
+/// full.
 #[inline]
 fn digits<const N: usize>(bytes: &[u8], d: f32, out: &mut [f32]) {
     let powers = [1_u8, 3, 9, 27, 81];
     for (out, power) in out.as_chunks_mut::<N>().0.iter_mut().zip(powers) {
         for (out, byte) in out.iter_mut().zip(bytes) {
-            // What lies after the digits before this one, and three times that: its whole part is the digit.
+            // The fraction after the digits before this one. The integer part of three times that is the
+            // digit.
             let fraction = byte.wrapping_mul(power);
             let digit = (u16::from(fraction) * 3) >> 8;
             *out = d * (i32::from(digit) - 1) as f32;

@@ -4,7 +4,8 @@ use bytemuck::AnyBitPattern;
 
 use super::{Decode, by_nibble, pick};
 
-/// A scale that is a power of two for 32 elements. The low nibbles are the first 16 of them, the high ones the other 16.
+/// A scale that is a power of two for 32 elements. The low nibbles are the first 16 of them, the high nibbles
+/// the other 16.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Mxfp4 {
@@ -12,7 +13,8 @@ pub(super) struct Mxfp4 {
     qs: [u8; 16],
 }
 
-/// Four times a scale for 16 elements, an E4M3 without a sign; nibbles as in [`Mxfp4`], for each 16 elements.
+/// Four scales, one for each 16 elements, as E4M3 without a sign. The nibbles of each 16 elements are as in
+/// [`Mxfp4`].
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Nvfp4 {
@@ -36,19 +38,19 @@ impl Decode<64> for Nvfp4 {
     }
 }
 
-/// Twice the value of each E2M1.
+/// The doubled value of each E2M1.
 const DOUBLED: [f32; 16] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
 
-/// `2^(e - 128)`: half of the scale, for elements that are doubled. No `e` is a NaN to ggml.
+/// Returns `2^(e - 128)`, half of the scale, because the elements are doubled. As in ggml, no `e` is a NaN.
 #[inline]
 fn half_power_of_two(e: u8) -> f32 {
     let e = u32::from(e);
-    // Below 2^-126 the bit of the mantissa says the power.
+    // Below 2^-126, a bit of the mantissa encodes the power.
     f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (e - 1) << 23 })
 }
 
-/// Half of each E4M3 with a bias of 7. The sign is ignored, and what would be a NaN is 0.
+/// Half of each E4M3 with a bias of 7. The sign is ignored, and the code of NaN is 0.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,

@@ -1,7 +1,7 @@
 //! The points of ggml's grids: the groups of eight or four elements that the types IQ1, IQ2 and IQ3 can hold.
 //!
-//! A point is written as one number. Its lowest bits say the level of the first element: two bits for each of eight
-//! elements, four for each of four.
+//! A point is written as one number. Its lowest bits give the level of the first element: two bits for each
+//! of eight elements, four for each of four.
 #![allow(clippy::unreadable_literal, reason = "these are tables of packed bits")]
 
 pub(super) static IQ2_XXS: [[u8; 8]; 256] = points(&IQ2_XXS_POINTS, [8, 25, 43]);
@@ -10,7 +10,7 @@ pub(super) static IQ2_S: [[u8; 8]; 1024] = points(&IQ2_S_POINTS, [8, 25, 43]);
 pub(super) static IQ3_XXS: [[u8; 4]; 256] = points(&IQ3_XXS_POINTS, [4, 12, 20, 28, 36, 44, 52, 62]);
 pub(super) static IQ3_S: [[u8; 4]; 512] = points(&IQ3_S_POINTS, [1, 3, 5, 7, 9, 11, 13, 15]);
 
-/// Also the points of IQ1_M. The levels are -1, 0 and 1, and are here one higher.
+/// Also the points of IQ1_M. The levels are -1, 0 and 1, and are stored here plus 1.
 pub(super) static IQ1: [[u8; 8]; 2048] = points(&IQ1_POINTS, [0, 1, 2]);
 
 #[allow(

@@ -1,25 +1,25 @@
-//! Arithmetic on eight sub-blocks at once, as the encoders of the K-quants need it.
+//! Arithmetic on eight sub-blocks at once, for the encoders of the K-quants.
 //!
-//! The rules of ggml fix the order of every sum, because each result is rounded to `f32`. That leaves nothing to add up in
-//! parallel within a sub-block; but sub-blocks do not depend on each other, and so each gets a lane of its own.
+//! ggml's rules fix the order of every sum, because each result is rounded to `f32`. So nothing within a
+//! sub-block can be added in parallel. But sub-blocks do not depend on each other, so each gets its own lane.
 
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-/// How many sub-blocks are worked on at once.
+/// The number of sub-blocks that are processed at once.
 pub(crate) const LANES: usize = 8;
 
 /// The same quantity of each sub-block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Lanes(pub(crate) [f32; LANES]);
 
-/// A yes or no for each sub-block: all bits or none, as vectors compare and select.
+/// A boolean for each sub-block: all bits set or none, as in vector comparisons.
 #[derive(Clone, Copy)]
 pub(crate) struct Mask([u32; LANES]);
 
 impl Lanes {
     pub(crate) const ZERO: Self = Self::all(0.0);
 
-    /// The same value in all lanes.
+    /// Puts the same value in all lanes.
     pub(crate) const fn all(value: f32) -> Self {
         Self([value; LANES])
     }
@@ -79,7 +79,8 @@ impl Lanes {
         self.map(f32::sqrt)
     }
 
-    /// The same as [`codes`](Self::codes) for values of at most 2^22 in magnitude, and faster: floats have bounds in vectors.
+    /// Like [`codes`](Self::codes), but faster, for values of at most 2^22 in magnitude: floats can be
+    /// clamped in vectors.
     #[inline]
     pub(crate) fn small_codes(self, low: f32, high: f32) -> Self {
         self.map(|value| {
@@ -89,13 +90,14 @@ impl Lanes {
         })
     }
 
-    /// `step` where a value is not below `threshold`, else 0. A NaN is below nothing.
+    /// Returns `step` for each value that is not below `threshold`, and 0 for the others. A NaN is not below
+    /// anything.
     #[inline]
     pub(crate) fn steps_at(self, threshold: f32, step: f32) -> Self {
         self.map(|value| if value < threshold { 0.0 } else { step })
     }
 
-    /// What a byte without a sign makes of codes, if there may be some below 0.
+    /// Converts codes to unsigned bytes, as ggml does, if some may be below 0.
     #[inline]
     pub(crate) fn as_byte(self, lowest: i32) -> Self {
         if lowest > i32::MIN {
@@ -104,7 +106,7 @@ impl Lanes {
         self.map(|code| (nearest_integer(code) & 0xff) as f32)
     }
 
-    /// The nearest integers that lie between two bounds.
+    /// Rounds to the nearest integers and clamps them to two bounds.
     #[inline]
     pub(crate) fn codes(self, low: i32, high: i32) -> Self {
         self.map(|value| nearest_integer(value).max(low).min(high) as f32)
@@ -114,7 +116,7 @@ impl Lanes {
 /// A float this large has no fraction, and the low bits of its mantissa are the integer.
 const MAGIC: f32 = 1.5 * 8_388_608.0;
 
-/// The nearest integer, halves to even, of a value of at most 2^22 in magnitude.
+/// Rounds a value of at most 2^22 in magnitude to the nearest integer, halves to even.
 ///
 /// For any other value, infinities and NaNs included, the result is the same as ggml's: the low bits of the sum.
 #[inline]
@@ -122,13 +124,13 @@ pub(crate) fn nearest_integer(value: f32) -> i32 {
     integer_in(value + MAGIC)
 }
 
-/// The nearest integer of a product that is not rounded before.
+/// Rounds a product to the nearest integer, without rounding the product first.
 #[inline]
 pub(crate) fn nearest_of_product(a: f32, b: f32) -> i32 {
     integer_in(a.mul_add(b, MAGIC))
 }
 
-/// The integer that was added to [`MAGIC`].
+/// Returns the integer that was added to [`MAGIC`].
 #[inline]
 fn integer_in(sum: f32) -> i32 {
     (sum.to_bits() & 0x007f_ffff).cast_signed() - 0x0040_0000
@@ -143,7 +145,7 @@ impl Mask {
         self
     }
 
-    /// `yes` where the mask is set, else `no`.
+    /// Returns `yes` where the mask is set, and `no` elsewhere.
     #[inline]
     pub(crate) fn select(self, yes: Lanes, no: Lanes) -> Lanes {
         let mut out = no;
@@ -185,7 +187,7 @@ impl Neg for Lanes {
     }
 }
 
-/// Turns eight sub-blocks of `N` elements, one after the other, into their elements.
+/// Transposes eight consecutive sub-blocks of `N` elements to their elements.
 #[inline]
 pub(crate) fn by_element<const N: usize>(values: &[f32]) -> [Lanes; N] {
     let mut out = [Lanes::ZERO; N];
@@ -199,7 +201,7 @@ pub(crate) fn by_element<const N: usize>(values: &[f32]) -> [Lanes; N] {
     out
 }
 
-/// Codes of the elements of eight sub-blocks as bytes, one sub-block after the other.
+/// Writes the codes of eight sub-blocks as bytes, one sub-block after the other.
 #[inline]
 pub(crate) fn by_lane<const N: usize>(codes: &[Lanes; N], out: &mut [u8]) {
     for (lane, out) in out.as_chunks_mut::<N>().0.iter_mut().enumerate() {

@@ -1,9 +1,10 @@
-//! ggml's block quantization, and aprender's two types: blocks to `f32` and back.
+//! Converts blocks to `f32` and back, for ggml's block quantization and aprender's two types.
 //!
-//! It decodes every type, and encodes some ([`can_encode`]). Results equal those of ggml's plain C and of the Python package
-//! `gguf` 0.19 (`gguf.quants`), bit for bit except for the payload and sign of a NaN, which no processor guarantees. Where the
-//! two differ, C counts: for the sign of a zero that is the scale or the minimum of a block. All functions use one thread; blocks do not depend on each other, so you can give
-//! each thread a run of whole blocks.
+//! All types can be decoded, and some can be encoded ([`can_encode`]). Results equal those of ggml's plain C
+//! and of the Python package `gguf` 0.19 (`gguf.quants`), bit for bit except for the payload and sign of a
+//! NaN, which no processor guarantees. The two differ in the sign of a zero that is the scale or the minimum
+//! of a block; there, this crate follows C. All functions use one thread. Blocks do not depend on each other,
+//! so you can give each thread a run of whole blocks.
 //!
 //! ```
 //! use ggml_quant::DType;
@@ -18,7 +19,7 @@
 //! # Ok::<(), ggml_quant::QuantError>(())
 //! ```
 //!
-//! [`to_f32`] gives the values of a [`TensorView`], blocks or not.
+//! [`to_f32`] returns the values of any [`TensorView`], quantized or not.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod apr;
@@ -46,12 +47,12 @@ struct Readme;
 
 /// Decodes whole blocks of `dtype` to `f32`.
 ///
-/// Any bytes are blocks: a scale that is infinite or NaN gives values that are infinite or NaN.
+/// Any bytes are valid blocks. A scale that is infinite or NaN gives values that are infinite or NaN.
 ///
 /// # Errors
 ///
-/// [`QuantError::NoDecoder`] if [`can_decode`] says no, [`QuantError::Length`] if `blocks` is not a number of whole
-/// blocks or `out` has not exactly as many elements as they hold.
+/// [`QuantError::NoDecoder`] if [`can_decode`] returns false, [`QuantError::Length`] if `blocks` is not a
+/// number of whole blocks or `out` does not have exactly as many elements as they hold.
 pub fn decode(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<(), QuantError> {
     match dtype {
         DType::Q4_0 => decode_blocks::<legacy::Q4_0, _>(dtype, blocks, out),
@@ -86,11 +87,13 @@ pub fn decode(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<(), QuantE
     }
 }
 
-/// The values of a tensor as `f32`: blocks decoded, numbers rounded to the nearest, booleans as 0 and 1.
+/// Returns the values of a tensor as `f32`: blocks are decoded, numbers rounded to the nearest, booleans
+/// converted to 0 and 1.
 ///
 /// # Errors
 ///
-/// [`QuantError::NoDecoder`] for a block type without a decoder, [`QuantError::View`] for a type without numbers.
+/// [`QuantError::NoDecoder`] for a block type without a decoder, [`QuantError::View`] for a type whose
+/// elements are not numbers.
 pub fn to_f32(tensor: &TensorView<'_>) -> Result<Vec<f32>, QuantError> {
     let dtype = tensor.dtype();
     if !dtype.is_quantized() {
@@ -100,7 +103,7 @@ pub fn to_f32(tensor: &TensorView<'_>) -> Result<Vec<f32>, QuantError> {
     let too_many = |_| QuantError::Length { dtype, elements: usize::MAX, nbytes };
     let mut out = vec![0.0; usize::try_from(tensor.info().elements()).map_err(too_many)?];
     match tensor.shape() {
-        // Blocks that are more than the elements ask for: each row of a matrix is filled up (APR's q4_k).
+        // There are more blocks than the elements need: each row of a matrix is padded (APR's q4_k).
         &[_, columns] if dtype.nbytes(tensor.shape()) != Some(nbytes as u64) => {
             decode_rows(dtype, tensor.bytes(), usize::try_from(columns).map_err(too_many)?, &mut out)?;
         }
@@ -113,7 +116,8 @@ pub fn to_f32(tensor: &TensorView<'_>) -> Result<Vec<f32>, QuantError> {
 ///
 /// # Errors
 ///
-/// [`QuantError::NoDecoder`] for a block type without a decoder, [`QuantError::Length`] if the blocks are not those of such a matrix.
+/// [`QuantError::NoDecoder`] for a block type without a decoder, [`QuantError::Length`] if `blocks` and `out`
+/// do not have the lengths of such a matrix.
 pub fn decode_rows(dtype: DType, blocks: &[u8], columns: usize, out: &mut [f32]) -> Result<(), QuantError> {
     let mismatch = QuantError::Length { dtype, elements: out.len(), nbytes: blocks.len() };
     let size = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
@@ -138,11 +142,12 @@ pub fn decode_rows(dtype: DType, blocks: &[u8], columns: usize, out: &mut [f32])
     Ok(())
 }
 
-/// The values of a tensor as `f64`: exact except for 64-bit integers beyond 2^53.
+/// Returns the values of a tensor as `f64`, exact except for 64-bit integers beyond 2^53.
 ///
 /// # Errors
 ///
-/// [`QuantError::NoDecoder`] for a block type without a decoder, [`QuantError::View`] for a type without numbers.
+/// [`QuantError::NoDecoder`] for a block type without a decoder, [`QuantError::View`] for a type whose
+/// elements are not numbers.
 pub fn to_f64(tensor: &TensorView<'_>) -> Result<Vec<f64>, QuantError> {
     if tensor.dtype().is_quantized() {
         return Ok(to_f32(tensor)?.into_iter().map(f64::from).collect());
@@ -154,9 +159,10 @@ pub fn to_f64(tensor: &TensorView<'_>) -> Result<Vec<f64>, QuantError> {
 ///
 /// # Errors
 ///
-/// [`QuantError::NoEncoder`] if [`can_encode`] says no, [`QuantError::Length`] if `values` do not fill whole blocks or
-/// `out` is not exactly as long as these, [`QuantError::NotFinite`] and [`QuantError::ScaleOverflow`] for the first
-/// block that has no faithful form. After an error the content of `out` is unspecified.
+/// [`QuantError::NoEncoder`] if [`can_encode`] returns false, [`QuantError::Length`] if `values` do not fill
+/// whole blocks or `out` is not exactly as long as those, [`QuantError::NotFinite`] and
+/// [`QuantError::ScaleOverflow`] for the first block that cannot represent its values. After an error, the
+/// content of `out` is unspecified.
 pub fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), QuantError> {
     match dtype {
         DType::Q4_0 => encode_blocks::<legacy::Q4_0, _>(dtype, values, out),
@@ -176,12 +182,13 @@ pub fn encode(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), QuantE
     }
 }
 
-/// Encodes finite values into whole blocks of `dtype` as ggml's C does where the compiler contracts `a * b + c` to one operation that
-/// rounds once: GCC with `-O3 -mavx2 -mfma`, as llama.cpp is built for x86-64. A few blocks of a hundred differ from those of [`encode`].
+/// Encodes finite values into whole blocks of `dtype` like ggml's C where the compiler contracts `a * b + c`
+/// to one operation that rounds once: GCC with `-O3 -mavx2 -mfma`, as llama.cpp is built for x86-64. A few
+/// percent of the blocks differ from those of [`encode`].
 ///
 /// # Errors
 ///
-/// [`QuantError::NoEncoder`] if [`can_encode_contracted`] says no; else those of [`encode`].
+/// [`QuantError::NoEncoder`] if [`can_encode_contracted`] returns false; otherwise the errors of [`encode`].
 pub fn encode_contracted(dtype: DType, values: &[f32], out: &mut [u8]) -> Result<(), QuantError> {
     match dtype {
         DType::Q2K => each_block(dtype, values, out, k::Q2K::contracted),
@@ -192,30 +199,33 @@ pub fn encode_contracted(dtype: DType, values: &[f32], out: &mut [u8]) -> Result
     }
 }
 
-/// Whether [`encode_contracted`] knows this type. The blocks of the others hardly ever differ, or it is not known how.
+/// Checks whether [`encode_contracted`] supports this type. Blocks of the other types hardly ever differ, or
+/// it is not known how.
 #[must_use]
 pub const fn can_encode_contracted(dtype: DType) -> bool {
     matches!(dtype, DType::Q2K | DType::Q4K | DType::Q5K | DType::Q6K)
 }
 
-/// Encodes finite values into whole blocks of `dtype`, as [`encode`] does, where some columns are more important than others.
+/// Encodes finite values into whole blocks of `dtype`, like [`encode`], weighted by the importance of each
+/// column.
 ///
-/// `values` are whole rows, and `importance` has a number for each column, not below 0: the mean square of what the column is
-/// multiplied by, as an importance matrix has it. The blocks are those of ggml's `ggml_quantize_chunk`, bit for bit. [`DType::Q8_0`] has no
-/// use for importance.
+/// `values` are whole rows. `importance` has a number for each column, not below 0: the mean square of the
+/// activations that the column is multiplied by, as in an importance matrix. The blocks equal those of ggml's
+/// `ggml_quantize_chunk`, bit for bit. [`DType::Q8_0`] ignores importance.
 ///
 /// # Errors
 ///
-/// [`QuantError::NoEncoder`] if [`can_encode_weighted`] says no, [`QuantError::Length`] if `values` are not whole rows, rows are not whole
-/// blocks or `out` is not exactly as long as these, [`QuantError::Importance`] for a number that is none, and the others of [`encode`]. After an
-/// error the content of `out` is unspecified.
+/// [`QuantError::NoEncoder`] if [`can_encode_weighted`] returns false, [`QuantError::Length`] if `values` are
+/// not whole rows, rows are not whole blocks or `out` is not exactly as long as those,
+/// [`QuantError::Importance`] for an importance that is not from 0 to 10^18, and the other errors of
+/// [`encode`]. After an error, the content of `out` is unspecified.
 pub fn encode_weighted(
     dtype: DType,
     values: &[f32],
     importance: &[f32],
     out: &mut [u8],
 ) -> Result<(), QuantError> {
-    // Beyond this, sums would be beyond `f32`.
+    // With larger numbers, sums would exceed the range of `f32`.
     let is_sound = |number: &f32| (0.0..=1e18).contains(number);
     if let Some(column) = importance.iter().position(|number| !is_sound(number)) {
         return Err(QuantError::Importance { column });
@@ -261,19 +271,19 @@ fn encode_one_row(
     }
 }
 
-/// Whether [`encode_weighted`] knows this type.
+/// Checks whether [`encode_weighted`] supports this type.
 #[must_use]
 pub const fn can_encode_weighted(dtype: DType) -> bool {
     can_encode(dtype) && !apr::is_apr(dtype)
 }
 
-/// Whether [`decode`] knows this type.
+/// Checks whether [`decode`] supports this type.
 #[must_use]
 pub const fn can_decode(dtype: DType) -> bool {
     dtype.is_quantized()
 }
 
-/// Whether [`encode`] knows this type.
+/// Checks whether [`encode`] supports this type.
 #[must_use]
 pub const fn can_encode(dtype: DType) -> bool {
     use DType::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
@@ -281,39 +291,39 @@ pub const fn can_encode(dtype: DType) -> bool {
         || apr::is_apr(dtype)
 }
 
-/// Why blocks were not decoded, or values not encoded.
+/// An error that occurs when blocks are decoded or values are encoded.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuantError {
     /// There is no decoder for this type.
     #[error("no decoder for {dtype}, which is no type of blocks")]
     NoDecoder {
-        /// The type asked for.
+        /// The requested type.
         dtype: DType,
     },
     /// There is no encoder for this type.
     #[error("no encoder for {dtype}; there are encoders for {}", Known(can_encode))]
     NoEncoder {
-        /// The type asked for.
+        /// The requested type.
         dtype: DType,
     },
-    /// The tensor holds no blocks, and no numbers either.
+    /// The elements of the tensor are neither blocks nor numbers.
     #[error(transparent)]
     View(#[from] TensorError),
-    /// The bytes and the elements are not the same number of whole blocks.
+    /// The lengths of bytes and elements do not belong to the same number of whole blocks.
     #[error("{elements} elements do not take {nbytes} bytes of {dtype}{}", Sizes(*dtype))]
     Length {
         /// The type of the blocks.
         dtype: DType,
         /// The number of values.
         elements: usize,
-        /// The number of bytes of blocks.
+        /// The length of the blocks in bytes.
         nbytes: usize,
     },
     /// A value to encode is a NaN or an infinity.
     #[error("element {element} is not finite, and blocks of quantized values cannot say so")]
     NotFinite {
-        /// Its index among the values.
+        /// The index of the value.
         element: usize,
     },
     /// The values of a block are too large or too far apart: its scale or minimum is beyond what `f16` can hold.
@@ -322,16 +332,16 @@ pub enum QuantError {
         /// The index of the block's first element among the values.
         element: usize,
     },
-    /// The importance of a column is no number from 0 to 10^18.
+    /// The importance of a column is not a number from 0 to 10^18.
     #[error("the importance of column {column} is not from 0 to 1e18")]
     Importance {
-        /// Its index.
+        /// The index of the column.
         column: usize,
     },
 }
 
 impl QuantError {
-    /// The same of an element that comes so many later.
+    /// Shifts the error's indices by this many elements.
     fn after(self, elements: usize) -> Self {
         match self {
             Self::NotFinite { element } => Self::NotFinite { element: elements.saturating_add(element) },
@@ -345,7 +355,7 @@ impl QuantError {
 
 tensor_core::debug_as_sentence!(QuantError);
 
-/// A scale in f16.
+/// Reads a scale in f16.
 #[inline]
 fn wide(bytes: [u8; 2]) -> f32 {
     f16::from_le_bytes(bytes).to_f32()
@@ -353,21 +363,21 @@ fn wide(bytes: [u8; 2]) -> f32 {
 
 /// Rounds a scale to `f16`, ties to even.
 #[inline]
-fn narrow(scale: f32) -> Result<[u8; 2], Refusal> {
+fn narrow(scale: f32) -> Result<[u8; 2], BlockError> {
     let scale = f16::from_f32(scale);
-    if scale.is_finite() { Ok(scale.to_le_bytes()) } else { Err(Refusal::ScaleOverflow) }
+    if scale.is_finite() { Ok(scale.to_le_bytes()) } else { Err(BlockError::ScaleOverflow) }
 }
 
-/// Refuses values that no block can hold.
+/// Refuses values that are not finite, which no block can hold.
 #[inline]
-fn check_finite(values: &[f32]) -> Result<(), Refusal> {
+fn check_finite(values: &[f32]) -> Result<(), BlockError> {
     if values.iter().fold(true, |finite, value| finite & value.is_finite()) {
         return Ok(());
     }
-    Err(Refusal::NotFinite(values.iter().position(|value| !value.is_finite()).unwrap_or(0)))
+    Err(BlockError::NotFinite(values.iter().position(|value| !value.is_finite()).unwrap_or(0)))
 }
 
-/// An entry of a table that has one for every index: the index has no more bits than that.
+/// Returns an entry of a table that has one for every index: the index is masked to the table's length.
 #[inline]
 fn pick<T, const N: usize>(table: &[T; N], index: usize) -> &T {
     const { assert!(N.is_power_of_two(), "every index that is masked is in the table") };
@@ -375,7 +385,7 @@ fn pick<T, const N: usize>(table: &[T; N], index: usize) -> &T {
     &table[index & (N - 1)]
 }
 
-/// `d * level` of the nibbles of some bytes: first the low ones, then the high ones.
+/// Writes `d * level` for the nibbles of some bytes: first the low nibbles, then the high ones.
 #[inline]
 fn by_nibble(d: f32, levels: &[f32; 16], qs: &[u8], out: &mut [f32]) {
     let (low, high) = out.split_at_mut(qs.len());
@@ -385,24 +395,25 @@ fn by_nibble(d: f32, levels: &[f32; 16], qs: &[u8], out: &mut [f32]) {
     }
 }
 
-/// A block as it lies in memory, holding `N` elements.
+/// A block of `N` elements, as it is laid out in memory.
 trait Decode<const N: usize>: AnyBitPattern {
     fn decode(&self, out: &mut [f32; N]);
 }
 
-/// A block that can be made from `N` elements.
+/// A block that can be encoded from `N` elements.
 trait Encode<const N: usize>: AnyBitPattern + NoUninit {
-    fn encode(&mut self, values: &[f32; N]) -> Result<(), Refusal>;
+    fn encode(&mut self, values: &[f32; N]) -> Result<(), BlockError>;
 }
 
-/// Blocks that can be made from a row whose elements are of different importance.
+/// Blocks that can be encoded from a row whose elements differ in importance.
 trait EncodeWeighted<const N: usize>: AnyBitPattern + NoUninit {
-    /// Encodes a row. There is importance for each block, or for none: then all elements are of the same.
+    /// Encodes a row. `importance` has an entry for each block, or is empty, which makes all elements equally
+    /// important.
     fn encode_row(
         out: &mut [Self],
         values: &[[f32; N]],
         importance: &[[f32; N]],
-    ) -> Result<(), (usize, Refusal)>;
+    ) -> Result<(), (usize, BlockError)>;
 }
 
 /// Encodes a row block by block.
@@ -410,25 +421,25 @@ fn each_weighted<B, const N: usize>(
     out: &mut [B],
     values: &[[f32; N]],
     importance: &[[f32; N]],
-    encode: impl Fn(&mut B, &[f32; N], &[f32; N]) -> Result<(), Refusal>,
-) -> Result<(), (usize, Refusal)> {
+    encode: impl Fn(&mut B, &[f32; N], &[f32; N]) -> Result<(), BlockError>,
+) -> Result<(), (usize, BlockError)> {
     for (index, (out, (values, importance))) in out.iter_mut().zip(values.iter().zip(importance)).enumerate()
     {
-        encode(out, values, importance).map_err(|refusal| (index, refusal))?;
+        encode(out, values, importance).map_err(|error| (index, error))?;
     }
     Ok(())
 }
 
-/// Why one block cannot be encoded.
+/// The reason why a block cannot be encoded.
 #[derive(Clone, Copy, Debug)]
-enum Refusal {
-    /// Index within the block.
+enum BlockError {
+    /// The index within the block.
     NotFinite(usize),
     ScaleOverflow,
 }
 
-impl Refusal {
-    /// The error of a block whose first element has this index.
+impl BlockError {
+    /// Returns the error for a block whose first element has this index.
     fn at(self, first: usize) -> QuantError {
         match self {
             Self::NotFinite(within) => QuantError::NotFinite { element: first + within },
@@ -443,7 +454,7 @@ fn decode_blocks<B: Decode<N>, const N: usize>(
     out: &mut [f32],
 ) -> Result<(), QuantError> {
     let mismatch = QuantError::Length { dtype, elements: out.len(), nbytes: blocks.len() };
-    // Blocks are made of bytes, so that alignment never fails, only length.
+    // Block types have alignment 1, so only the length can be wrong.
     let Ok(blocks) = bytemuck::try_cast_slice::<u8, B>(blocks) else { return Err(mismatch) };
     let (out, rest) = out.as_chunks_mut::<N>();
     if !rest.is_empty() || out.len() != blocks.len() {
@@ -467,7 +478,7 @@ fn each_block<B: AnyBitPattern + NoUninit, const N: usize>(
     dtype: DType,
     values: &[f32],
     out: &mut [u8],
-    encode: impl Fn(&mut B, &[f32; N]) -> Result<(), Refusal>,
+    encode: impl Fn(&mut B, &[f32; N]) -> Result<(), BlockError>,
 ) -> Result<(), QuantError> {
     let mismatch = QuantError::Length { dtype, elements: values.len(), nbytes: out.len() };
     let Ok(out) = bytemuck::try_cast_slice_mut::<u8, B>(out) else { return Err(mismatch) };
@@ -476,7 +487,7 @@ fn each_block<B: AnyBitPattern + NoUninit, const N: usize>(
         return Err(mismatch);
     }
     for (index, (values, out)) in values.iter().zip(out).enumerate() {
-        encode(out, values).map_err(|refusal| refusal.at(index * N))?;
+        encode(out, values).map_err(|error| error.at(index * N))?;
     }
     Ok(())
 }
@@ -494,7 +505,7 @@ fn encode_row<B: EncodeWeighted<N>, const N: usize>(
     if !rest.is_empty() || out.len() != values.len() {
         return Err(mismatch);
     }
-    B::encode_row(out, values, importance).map_err(|(index, refusal)| refusal.at(index * N))
+    B::encode_row(out, values, importance).map_err(|(index, error)| error.at(index * N))
 }
 
 /// Prints the types that a predicate allows.

@@ -1,33 +1,35 @@
 //! The searches for scales and minima that the encoders share, on eight sub-blocks at once.
 //!
-//! Each tries some scales and keeps the one whose weighted squares of errors are least. The order of every sum is ggml's.
+//! Each search tries some scales and keeps the one with the least weighted square error. The order of every
+//! sum is ggml's.
 
 use crate::lanes::{Lanes, Mask};
-use crate::{Refusal, check_finite};
+use crate::{BlockError, check_finite};
 
-/// What is smaller in magnitude is zero to ggml.
-pub(crate) const NOTHING: f32 = 1e-15;
+/// ggml treats smaller magnitudes as zero.
+pub(crate) const ZERO_THRESHOLD: f32 = 1e-15;
 
-/// Beyond this the square of an element is beyond `f32`, and no search can add it up.
+/// The square of a larger element exceeds the range of `f32`, so no search can add it up.
 const TOO_LARGE: f32 = 1e18;
 
 /// Refuses values that no block can hold.
 #[inline]
-pub(crate) fn check(values: &[f32]) -> Result<(), Refusal> {
+pub(crate) fn check(values: &[f32]) -> Result<(), BlockError> {
     check_finite(values)?;
     if values.iter().fold(true, |all, value| all & (value.abs() <= TOO_LARGE)) {
         return Ok(());
     }
-    Err(Refusal::ScaleOverflow)
+    Err(BlockError::ScaleOverflow)
 }
 
-/// The sum of the squares, one after the other.
+/// Sums the squares, one after the other.
 #[inline]
 pub(crate) fn sum_of_squares(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |sum, x| sum + x * x)
 }
 
-/// How much each element counts: its importance, times the root of its square and of a mean square.
+/// Returns the weight of each element: its importance times the square root of the sum of its square and a
+/// mean square.
 #[inline]
 pub(crate) fn weighted<const N: usize>(
     elements: &[Lanes; N],
@@ -41,24 +43,24 @@ pub(crate) fn weighted<const N: usize>(
     weights
 }
 
-/// The sum over the elements of each sub-block.
+/// Sums the elements of each sub-block.
 #[inline]
 pub(crate) fn sums<const N: usize>(elements: &[Lanes; N]) -> Lanes {
     elements.iter().fold(Lanes::ZERO, |sum, &x| sum + x)
 }
 
-/// Which scales [`Shifted`] tries, and how it measures errors.
+/// Determines which scales [`Shifted`] tries.
 pub(crate) struct Steps {
-    /// What is added to the number of levels at first.
+    /// The number that is added to the number of levels in the first step.
     pub(crate) first: f32,
-    /// What is added in each step.
+    /// The number that is added in each further step.
     pub(crate) by: f32,
     /// The number of the last step.
     pub(crate) last: u8,
 }
 
 impl Steps {
-    /// Those of the encoders of K-quants and of types with a minimum, with importance.
+    /// The steps of the encoders of K-quants and of types with a minimum, with importance.
     pub(crate) const WEIGHTED: Self = Self { first: -0.9, by: 0.05, last: 36 };
 }
 
@@ -66,13 +68,14 @@ impl Steps {
 pub(crate) struct Shifted {
     pub(crate) scale: Lanes,
     pub(crate) min: Lanes,
-    /// What gave the codes that were the best: `inverse * (x - base)`.
+    /// The best codes are those of `inverse * (x - base)`.
     inverse: Lanes,
     base: Lanes,
 }
 
 impl Shifted {
-    /// With codes up to `max_code`. Errors count by magnitude if `MAGNITUDES`, else by their squares.
+    /// Searches with codes up to `max_code`. Errors are weighted by their magnitudes if `MAGNITUDES`,
+    /// otherwise by their squares.
     pub(crate) fn of<const N: usize, const MAGNITUDES: bool>(
         elements: &[Lanes; N],
         weights: &[Lanes; N],
@@ -82,8 +85,9 @@ impl Shifted {
         let levels = f32::from(max_code);
         let [(mut min, max), (sum_w, sum_x)] = bounds_and_sums(elements, weights);
         min = min.is_above(Lanes::ZERO).select(Lanes::ZERO, min);
-        // Where all elements are the same and not above 0, the inverse is infinite, the scale 0, every product a NaN and
-        // so every code 0; no error is below 0, so that this stays. It is what ggml does by a case of its own.
+        // If all elements are equal and not above 0, the inverse is infinite, the scale is 0, every product
+        // is a NaN and thus every code 0. No error is below 0, so the search keeps this. ggml handles the
+        // case separately, with the same result.
         let inverse = Lanes::all(levels) / (max - min);
         let mut best = Self { scale: Lanes::all(1.0) / inverse, min, inverse, base: min };
         let mut codes = [Lanes::ZERO; N];
@@ -115,7 +119,7 @@ impl Shifted {
         }
     }
 
-    /// The codes that were the best.
+    /// Returns the best codes.
     #[inline]
     pub(crate) fn best_codes<const N: usize>(&self, elements: &[Lanes; N], max_code: u8) -> [Lanes; N] {
         let mut codes = [Lanes::ZERO; N];
@@ -123,7 +127,8 @@ impl Shifted {
         codes
     }
 
-    /// Fits scale and minimum to codes by least squares. What it returns is above 0 where there is such a fit.
+    /// Fits scale and minimum to codes by least squares. The result is above 0 in the lanes that have such a
+    /// fit.
     #[inline]
     fn fit<const N: usize>(
         &mut self,
@@ -148,7 +153,8 @@ impl Shifted {
         determinant
     }
 
-    /// The codes for a scale and a minimum that were rounded; where the scale became 0, those that were the best.
+    /// Returns the codes for a rounded scale and minimum. Where the scale became 0, returns the best codes of
+    /// the search.
     #[inline]
     pub(crate) fn codes<const N: usize>(
         &self,
@@ -166,7 +172,7 @@ impl Shifted {
     }
 }
 
-/// The smallest and the largest element, and the sums of the weights and of the weighted elements.
+/// Returns the smallest and the largest element, and the sums of the weights and of the weighted elements.
 #[inline]
 fn bounds_and_sums<const N: usize>(elements: &[Lanes; N], weights: &[Lanes; N]) -> [(Lanes, Lanes); 2] {
     let (first, weight) = (first(elements), first(weights));
@@ -186,7 +192,7 @@ fn first<const N: usize>(elements: &[Lanes; N]) -> Lanes {
     elements.first().copied().unwrap_or(Lanes::ZERO)
 }
 
-/// The weighted sum of what codes are off, or of its squares.
+/// Returns the weighted sum of the errors of codes, or of their squares.
 #[inline]
 fn error<const N: usize, const MAGNITUDES: bool>(
     elements: &[Lanes; N],
@@ -203,7 +209,8 @@ fn error<const N: usize, const MAGNITUDES: bool>(
     sum
 }
 
-/// The element of largest magnitude, the first if there are several: its magnitude, and itself.
+/// Returns the magnitude of the element of largest magnitude, and the element itself; the first one if there
+/// are several.
 #[inline]
 pub(crate) fn extremes<const N: usize>(elements: &[Lanes; N]) -> (Lanes, Lanes) {
     let (mut magnitude, mut extreme) = (Lanes::ZERO, Lanes::ZERO);
@@ -218,9 +225,9 @@ pub(crate) fn extremes<const N: usize>(elements: &[Lanes; N]) -> (Lanes, Lanes) 
 /// The best `x = scale * code` for eight sub-blocks, with codes from `-LEVELS` to `LEVELS - 1`.
 pub(crate) struct Signed<const LEVELS: i8> {
     pub(crate) scale: Lanes,
-    /// What gave the codes that were the best.
+    /// The best codes are those of `inverse * x`.
     inverse: Lanes,
-    /// The element of largest magnitude, as a magnitude.
+    /// The magnitude of the element of largest magnitude.
     largest: Lanes,
 }
 
@@ -248,16 +255,17 @@ impl<const LEVELS: i8> Signed<LEVELS> {
 
     #[inline]
     fn is_nothing(&self) -> Mask {
-        self.largest.is_below(Lanes::all(NOTHING))
+        self.largest.is_below(Lanes::all(ZERO_THRESHOLD))
     }
 
-    /// The codes that were the best, `LEVELS` higher; 0 where all elements are nothing.
+    /// Returns the best codes, plus `LEVELS`; 0 where ggml treats all elements as zero.
     #[inline]
     pub(crate) fn best_codes<const N: usize>(&self, elements: &[Lanes; N]) -> [Lanes; N] {
         self.codes(elements, Lanes::ZERO)
     }
 
-    /// The codes, `LEVELS` higher, for a scale that was rounded; where it became 0, those that were the best.
+    /// Returns the codes, plus `LEVELS`, for a rounded scale. Where the scale became 0, returns the best
+    /// codes of the search.
     #[inline]
     pub(crate) fn codes<const N: usize>(&self, elements: &[Lanes; N], d: Lanes) -> [Lanes; N] {
         let middle = Lanes::all(LEVELS.into());
@@ -271,7 +279,7 @@ impl<const LEVELS: i8> Signed<LEVELS> {
     }
 }
 
-/// The sums of the weighted products of elements and codes, and of the weighted squares of codes.
+/// Sums the weighted products of elements and codes, and the weighted squares of codes.
 #[inline]
 fn signed_sums<const N: usize>(
     elements: &[Lanes; N],
@@ -281,7 +289,7 @@ fn signed_sums<const N: usize>(
 ) -> (Lanes, Lanes) {
     let (mut sum_xl, mut sum_l2) = (Lanes::ZERO, Lanes::ZERO);
     for (&x, &w) in elements.iter().zip(weights) {
-        // No element is larger than that which the inverse makes 32.9. Where all are zero, what comes out is not used.
+        // The products are at most 32.9 in magnitude. If all elements are zero, the result is not used.
         let l = (inverse * x).small_codes(-levels, levels - 1.0);
         sum_xl += w * x * l;
         sum_l2 += w * l * l;
@@ -289,10 +297,10 @@ fn signed_sums<const N: usize>(
     (sum_xl, sum_l2)
 }
 
-/// Moves one code after the other to where the fit is best, up to five times: the code of an element is the nearest to what the
-/// scale that the others ask for makes of it. Returns the scale.
+/// Improves one code after the other, in up to five rounds, and returns the scale. The new code of an element
+/// is the nearest one for the scale that fits all the other elements best, if that improves the fit.
 ///
-/// `all_above` says that codes of which the other elements have none but 0 stay as they are.
+/// With `all_above`, a code stays as it is if all other codes are 0.
 #[inline]
 pub(crate) fn descend<const N: usize>(
     elements: &[Lanes; N],
@@ -318,7 +326,7 @@ pub(crate) fn descend<const N: usize>(
                 moves = moves.and(next_l2.is_above(Lanes::ZERO));
             }
             let gain = (next_xl * next_xl * sum_l2).is_above(sum_xl * sum_xl * next_l2);
-            // Where the code stays, so do the sums, but for what rounding would add.
+            // Where the code stays, the sums stay too; recomputing them would add rounding errors.
             let moves = moves.and(gain).and(next.is_other(*code));
             *code = moves.select(next.as_byte(low), *code);
             sums = (moves.select(next_xl, sum_xl), moves.select(next_l2, sum_l2));
@@ -331,7 +339,8 @@ pub(crate) fn descend<const N: usize>(
     sum_l2.is_zero().select(Lanes::ZERO, sum_xl / sum_l2)
 }
 
-/// The best `x = scale * code` of values of which hardly any is below 0, with codes from 0 to `max_code`; and the codes.
+/// Finds the best `x = scale * code` of values that are mostly not below 0, with codes from 0 to `max_code`,
+/// and the codes.
 pub(crate) fn positive<const N: usize>(
     elements: &[Lanes; N],
     weights: &[Lanes; N],
@@ -339,7 +348,7 @@ pub(crate) fn positive<const N: usize>(
 ) -> (Lanes, [Lanes; N]) {
     let levels = f32::from(max_code);
     let max = elements.iter().fold(Lanes::ZERO, |max, &x| max.is_above(x).select(max, x));
-    let is_nothing = max.is_below(Lanes::all(NOTHING));
+    let is_nothing = max.is_below(Lanes::all(ZERO_THRESHOLD));
     let mut best = Lanes::all(levels) / max;
     let squares = |inverse: Lanes, high: i32| {
         let scale = Lanes::all(1.0) / inverse;

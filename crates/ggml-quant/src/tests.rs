@@ -1,4 +1,5 @@
-//! Vectors of the reference, properties, and what is refused. Arithmetic that has edges is tested in `legacy::tests`.
+//! Golden vectors of the reference, properties, and refusals. Edge cases of the arithmetic are tested in
+//! `legacy::tests`.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -7,10 +8,10 @@ use super::*;
 
 const ENCODED: [DType; 5] = [DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::Q8_0];
 const K_QUANTS: [DType; 6] = [DType::Q2K, DType::Q3K, DType::Q4K, DType::Q5K, DType::Q6K, DType::Q8K];
-/// Encoders that the test with ggml's library compares, and no vectors.
+/// Encoders that have no vectors here; a test compares them with ggml's library.
 const BY_ORACLE: [DType; 4] = [DType::Q2K, DType::Q3K, DType::Iq4Nl, DType::Iq4Xs];
 const K_ENCODED: [DType; 3] = [DType::Q4K, DType::Q5K, DType::Q6K];
-/// Those whose vectors have the edges of scales.
+/// Types whose vectors include the edge cases of scales.
 const EDGED: [DType; 16] = [
     DType::Q8_1,
     DType::Q1_0,
@@ -34,7 +35,7 @@ fn all() -> impl Iterator<Item = DType> {
     ENCODED.into_iter().chain(K_QUANTS).chain(EDGED)
 }
 
-/// Files of `xtask/oracles/quant_vectors.py`, which says what is in them.
+/// Files of `xtask/oracles/quant_vectors.py`, which describes their content.
 fn golden(dtype: DType) -> &'static [u8] {
     match dtype {
         DType::Q4_0 => include_bytes!("../../../testdata/quant/q4_0.bin"),
@@ -155,7 +156,7 @@ fn k_quants_refuse_what_no_block_can_hold() {
             values[300] = large;
             let refused = Err(QuantError::ScaleOverflow { element: 256 });
             assert_eq!(encoded(dtype, &values), refused, "{dtype}, {large}");
-            // Where all sub-blocks are beyond what can be added up, ggml would write zeros.
+            // If no sub-block can be added up, ggml would write zeros.
             assert_eq!(
                 encoded(dtype, &[large; 256]).map(drop),
                 Err(QuantError::ScaleOverflow { element: 0 })
@@ -233,7 +234,8 @@ fn a_value_that_is_not_finite_is_refused_by_its_index() {
 
 #[test]
 fn a_scale_beyond_f16_is_refused_by_its_block() {
-    // 65520 is the smallest number that rounds to infinity; divisors are those of the scale.
+    // 65520 is the smallest number that rounds to infinity. The divisors are those by which the scale is
+    // computed.
     for (dtype, divisor) in [
         (DType::Q4_0, 8.0),
         (DType::Q4_1, 15.0),
@@ -244,7 +246,7 @@ fn a_scale_beyond_f16_is_refused_by_its_block() {
         for sign in [1.0, -1.0] {
             let mut values = [0.0; 96];
             values[70] = sign * 65_519.0 * divisor;
-            // As a minimum this is too small by itself.
+            // As a minimum, this number alone is too small to be refused.
             let fits = sign > 0.0 || !matches!(dtype, DType::Q4_1 | DType::Q5_1);
             assert_eq!(encoded(dtype, &values).is_ok(), fits, "{dtype}");
             for large in [65_520.0 * divisor, f32::MAX] {
@@ -271,8 +273,8 @@ fn a_scale_beyond_f16_is_refused_by_its_block() {
     }
 }
 
-/// How far from a value its decoding may be: a step (the code for +8 or +16 does not exist) or half of one, and what the
-/// rounding of scale and minimum to f16 and of the arithmetic to f32 adds.
+/// Returns how far a decoded value may be from the original: a step (because the code for +8 or +16 does not
+/// exist) or half a step, plus the rounding of scale and minimum to f16 and of the arithmetic to f32.
 fn error_bound(dtype: DType, block: &[f32]) -> f32 {
     let rounding = |v: f32| (v.abs() / 2048.0).max(2.0_f32.powi(-25));
     let min = block.iter().copied().fold(f32::INFINITY, f32::min);
@@ -289,7 +291,7 @@ fn error_bound(dtype: DType, block: &[f32]) -> f32 {
     steps * step + codes * rounding(step) + minimum + 1e-6 * magnitude
 }
 
-/// The same cases at each run.
+/// Generates the same cases in each run.
 pub(super) fn cases(number: u32) -> ProptestConfig {
     ProptestConfig {
         rng_seed: RngSeed::Fixed(32),
@@ -325,7 +327,8 @@ proptest! {
         exponent in -10..20,
     ) {
         let values: Vec<f32> = values.iter().map(|v| v * 2.0_f32.powi(exponent)).collect();
-        // Two steps of 15, 31 or 63 over the span of the block: the best scale may clip its largest elements.
+        // Two steps of a 15th, 31st or 63rd of the block's span, because the best scale may clip the largest
+        // elements.
         for (dtype, steps) in [(DType::Q4K, 15.0), (DType::Q5K, 31.0), (DType::Q6K, 63.0)] {
             let back = decoded(dtype, &encoded(dtype, &values).unwrap());
             let bound = 2.0 * 2.0 * 2.0_f32.powi(exponent) / steps;

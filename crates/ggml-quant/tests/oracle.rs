@@ -1,4 +1,4 @@
-//! Blocks as gguf 0.19 and ggml's C decode and encode them.
+//! Compares decoded and encoded blocks with gguf 0.19 and ggml's C.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,13 +12,14 @@ use std::path::Path;
 
 use ggml_quant::{DType, QuantError, can_decode};
 
-/// Blocks of each type, all of whose bits are random: of the scales in f16, one in 32 is not finite.
+/// The number of blocks of each type. All their bits are random, so that one in 32 scales in f16 is not
+/// finite.
 const BLOCKS: usize = 2_000;
 
-/// Those that neither decodes: they are only what ggml's products need.
+/// Types that neither reference decodes, because only ggml's products use them.
 const NO_ORACLE: [DType; 1] = [DType::Q8_1];
 
-/// The same numbers at each run.
+/// Generates the same numbers in each run.
 struct Random(u64);
 
 impl Random {
@@ -29,7 +30,7 @@ impl Random {
         self.0
     }
 
-    /// Near enough to a normal distribution.
+    /// Returns an approximately normally distributed number.
     fn normal(&mut self) -> f64 {
         (0..6).map(|_| (self.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0).sum()
     }
@@ -71,7 +72,7 @@ fn random_blocks_are_decoded_as_by_gguf_and_by_ggml() {
     }
 }
 
-/// Blocks of 256 values: what networks hold, and what the search for scales has to do with at its edges.
+/// Returns blocks of 256 values, typical for networks or at the edges of the search for scales.
 fn rows(random: &mut Random) -> Vec<[f32; 256]> {
     let mut rows = Vec::new();
     let mut push = |value: &mut dyn FnMut(usize) -> f32| {
@@ -92,7 +93,7 @@ fn rows(random: &mut Random) -> Vec<[f32; 256]> {
         push(&mut |_| (random.normal() * 0.02) as f32);
         push(&mut |_| (random.normal() * random.normal() * random.normal()) as f32);
         push(&mut |i| (random.normal() * 10.0_f64.powi((i / 16) as i32 - 8)) as f32);
-        // Any finite bits, and any of those that are not refused.
+        // Any finite bits, then any bits of values that are not refused.
         push(&mut |_| Some(f32::from_bits(random.next() as u32)).filter(|x| x.is_finite()).unwrap_or(0.0));
         push(&mut |_| f32::from_bits(random.next() as u32 & 0xc7ff_ffff));
         push(&mut |_| f32::from_bits(random.next() as u32 & 0x80ff_ffff));
@@ -121,7 +122,7 @@ fn rows(random: &mut Random) -> Vec<[f32; 256]> {
 
 #[test]
 fn k_quants_are_encoded_as_by_ggml() {
-    // Where the scales in f16 are in a block.
+    // With the positions of the scales in f16 within a block.
     let types: [(DType, &[usize]); 6] = [
         (DType::Q2K, &[80, 82]),
         (DType::Q3K, &[108]),
@@ -151,7 +152,7 @@ fn k_quants_are_encoded_as_by_ggml() {
                     let is_finite =
                         |&at: &usize| u16::from_le_bytes([expected[at], expected[at + 1]]) & 0x7c00 != 0x7c00;
                     let magnitude = row.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-                    // ggml takes what it cannot add up as zero.
+                    // ggml treats values that it cannot add up as zero.
                     let is_lost = scales.len() == 1 && magnitude > 1e12;
                     assert!(!scales.iter().all(is_finite) || is_lost, "{dtype}, row {number}: {row:?}");
                     refused += 1;
@@ -164,7 +165,8 @@ fn k_quants_are_encoded_as_by_ggml() {
     }
 }
 
-/// Blocks of 32 values, most of them with zeros: all signs of the first twelve, then any, alone and between other values.
+/// Returns blocks of 32 values, most of them with zeros: all combinations of signs of the first twelve, then
+/// random signs, alone and between other values.
 fn blocks_with_zeros(random: &mut Random) -> Vec<[f32; 32]> {
     let zero = |is_negative: bool| if is_negative { -0.0 } else { 0.0 };
     let mut blocks = Vec::new();
@@ -206,7 +208,7 @@ fn blocks_with_zeros_are_encoded_as_by_ggml() {
         let nbytes = dtype.block().unwrap().nbytes as usize;
         assert_eq!(expected.len(), blocks.len() * nbytes, "{dtype}");
         let mut encoded = 0;
-        // That one works on eight blocks at once, however few there are.
+        // This encoder works on eight blocks at once, however few there are.
         let step = if dtype == DType::Iq4Nl { 16 } else { 1 };
         let each = blocks.iter().zip(expected.chunks(nbytes)).enumerate();
         for (number, (values, expected)) in each.step_by(step) {
@@ -221,7 +223,7 @@ fn blocks_with_zeros_are_encoded_as_by_ggml() {
             encoded += 1;
         }
         assert!(encoded * step > 70_000, "{dtype}: {encoded}");
-        // All of a tensor at once gives what its blocks give one by one.
+        // Encoding a whole tensor at once gives the same as encoding its blocks one by one.
         let (zeros, count) = (&blocks[..3 << 12], 3 << 12);
         let mut together = vec![0xa5; count * nbytes];
         ggml_quant::encode(dtype, zeros.as_flattened(), &mut together).unwrap();
@@ -229,7 +231,7 @@ fn blocks_with_zeros_are_encoded_as_by_ggml() {
     }
 }
 
-/// Every type, with the number of columns of its rows.
+/// Every type that can be weighted, with the number of columns of its rows.
 const WEIGHTED: [(DType, usize); 12] = [
     (DType::Q4_0, 96),
     (DType::Q4_1, 288),
@@ -245,7 +247,7 @@ const WEIGHTED: [(DType, usize); 12] = [
     (DType::Iq4Xs, 512),
 ];
 
-/// How important columns are: evenly, unevenly, for the most part not at all, not at all.
+/// Returns the importance of columns: even, uneven, very uneven, mostly zero, zero, tiny or huge.
 fn importance(kind: u64, columns: usize, random: &mut Random) -> Vec<f32> {
     (0..columns)
         .map(|_| match kind {
@@ -292,8 +294,8 @@ fn rows_of_different_importance_are_encoded_as_by_ggml() {
                         assert_eq!(blocks, expected, "{dtype}, importance {kind}, row {number}: {row:?}");
                     }
                     Err(QuantError::ScaleOverflow { .. }) => {
-                        // ggml writes an infinite scale, which also such fits may have that nothing weighs; or it takes what it
-                        // cannot add up as zero.
+                        // ggml writes an infinite scale, which may also happen for fits without any weight,
+                        // or treats values that it cannot add up as zero.
                         let most = row.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
                         let mut decoded = vec![0.0; row.len()];
                         ggml_quant::decode(dtype, expected, &mut decoded).unwrap();
@@ -310,7 +312,7 @@ fn rows_of_different_importance_are_encoded_as_by_ggml() {
     }
 }
 
-/// What the compiler of this machine makes of ggml's C where it may contract, as llama.cpp is built.
+/// Compares with ggml's C as this machine's compiler builds it when it may contract, as llama.cpp is built.
 #[test]
 fn contracted_blocks_are_those_of_the_compiler() {
     let has_fused = fs::read_to_string("/proc/cpuinfo")
@@ -335,7 +337,7 @@ fn contracted_blocks_are_those_of_the_compiler() {
     let mut values: Vec<f32> = Vec::new();
     for block in 0..3000_u64 {
         let (scale, shift) = (scales[block as usize % 5], if block % 3 == 0 { 0.5 } else { 0.0 });
-        // Some sub-blocks hold only zeros, or one number.
+        // Some sub-blocks hold only zeros, or copies of one number.
         let kind = random.next() % 40;
         values.extend((0..256).map(|_| match kind {
             0 => 0.0,

@@ -1,4 +1,4 @@
-//! Changes the metadata and the names of tensors of a file. The values stay as they are.
+//! Changes the metadata of a file and the names of its tensors. The values stay as they are.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::metadata::{MetaValue, Metadata};
 use crate::wire;
 
 impl Index {
-    /// The file with some tensors renamed (`names` maps positions to new names) and, if given, with other metadata. The values
-    /// and their places in the data stay as they are.
+    /// Renames tensors (`names` maps positions to new names), replaces the metadata if given, and returns the
+    /// new content of the file. The values and their places in the data stay as they are.
     ///
-    /// The data begin right after the records, at the next multiple of the alignment. So the file can be changed in place if
-    /// the new records end before the same multiple. If the metadata has a string under [`PADDING`](crate::PADDING), its length
-    /// is adjusted to achieve that.
+    /// The data begin right after the records, at the next multiple of the alignment. So the file can be
+    /// changed in place if the new records end before the same multiple. If the metadata has a string under
+    /// [`PADDING`](crate::PADDING), its length is adjusted to achieve this.
     ///
     /// # Errors
-    /// [`EditError::Write`] for names and keys that ggml does not read or that occur twice, for an alignment other than that of
-    /// the file, and for a file with big-endian numbers.
+    /// [`EditError::Write`] for names and keys that ggml does not read or that occur twice, for an alignment
+    /// that differs from the file's, and for a file with big-endian numbers.
     pub fn edit(
         &self,
         _: &impl Source,
@@ -54,7 +54,8 @@ impl Index {
         Ok(file)
     }
 
-    /// The encoded head. If the metadata has a padding string and the data can keep their place, its length is adjusted.
+    /// Encodes the head. If the metadata has a padding string, adjusts its length so that the data keep their
+    /// place, if possible.
     fn fitted(&self, tensors: &TensorTable, metadata: &Metadata) -> Result<Vec<u8>, EditError> {
         let head = |metadata: &Metadata| {
             let mut head = encode(tensors, metadata);
@@ -87,7 +88,7 @@ impl Index {
         }
         let value = |metadata: &Metadata, key: &str| metadata.get(key).map(|value| value.to_value());
         let mut replaced = self.metadata().replaced_text();
-        // The text was read with U+FFFD in place of invalid bytes, and would be written like that.
+        // Invalid bytes in the text were replaced by U+FFFD when it was read, and would be written like this.
         if let Some(key) = replaced.find(|key| value(metadata, key) == value(self.metadata(), key)) {
             return Err(
                 unfit_key(key, CommonFault::Unchangeable("it has text that is not UTF-8").into()).into()

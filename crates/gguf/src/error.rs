@@ -1,18 +1,18 @@
-//! The rules of GGUF, as errors name them.
+//! Errors about GGUF files, and about models to be written as such.
 
 use modelfmt_core::DType;
 use modelfmt_core::value::Integer;
 
-/// Why a file cannot be read.
+/// The error for a file that cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
-/// Why a file cannot be written.
+/// The error for a file that cannot be written.
 pub type WriteError = modelfmt_write::WriteError<Fault>;
 
-/// Why a file cannot be edited.
+/// The error for a file that cannot be edited.
 pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
-/// The result of this crate's functions.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of GGUF that a file, or a model to be written, can break.
@@ -36,21 +36,21 @@ pub enum Fault {
     /// The file has a version that this library does not know.
     #[error("GGUF version {0} is not supported, versions 2 and 3 are")]
     Version(u32),
-    /// The number is not that of a metadata type.
+    /// There is no metadata type with this number.
     #[error("{0} is no type of metadata value")]
     ValueType(u32),
-    /// The number is not that of a tensor type.
+    /// There is no tensor type with this number.
     #[error("ggml type {0} is unknown")]
     TensorType(u32),
     /// The tensor has a type that has been removed from ggml.
     #[error("ggml type {number} ({name}) has been removed from ggml; quantize the model again")]
     RemovedType {
-        /// ggml's number of the type.
+        /// The number of the type in ggml.
         number: u32,
         /// The former name of the type.
         name: &'static str,
     },
-    /// The file is part of a split, but its name is not that of such a file.
+    /// The file is part of a split, but its name is not the name of such a file.
     #[error(
         "the file is one of a split of {count} files, and its name is not NAME-00001-of-{count:05}.gguf or that of another of them"
     )]
@@ -58,7 +58,7 @@ pub enum Fault {
         /// The number of files of the split, as the file states it.
         count: u64,
     },
-    /// A file of a split is expected, but this file is not part of one.
+    /// A file of a split is expected, but this file is not part of a split.
     #[error("the file is not one of a split: split.count is no number of files")]
     NoSplit,
     /// A key that every file of a split has is missing or not a number.
@@ -75,7 +75,7 @@ pub enum Fault {
     /// The stem of a split is not a valid file name.
     #[error("{0}")]
     Path(&'static str),
-    /// The key is reserved for files of a split: only the writer of splits may set it.
+    /// The key is reserved for files of a split. Only the writer of splits may set it.
     #[error("only the writer of split sets gives files this key")]
     SplitReserved,
     /// The key has characters other than ASCII.
@@ -101,7 +101,7 @@ pub enum Fault {
     /// The split has more files or tensors than its fields can count.
     #[error("there are more than a split can count")]
     TooMany,
-    /// An array member has another type than the array.
+    /// An array element has another type than the array.
     #[error("the list is of another type")]
     MixedArray,
     /// Arrays are nested deeper than this library reads.
@@ -113,7 +113,7 @@ pub enum Fault {
     /// No type can hold this integer.
     #[error("GGUF holds integers from -2^63 to 2^64 - 1, and this is {0}")]
     Integer(Integer),
-    /// A list has members of different types.
+    /// A list has elements of different types.
     #[error("a list of GGUF has members of one type, and this has {0} and {1}")]
     MixedList(&'static str, &'static str),
     /// No single type can hold all integers of a list.
@@ -122,7 +122,7 @@ pub enum Fault {
     /// The named type cannot hold the value.
     #[error("the type {0} does not hold {1}")]
     NotOfType(String, &'static str),
-    /// The text under `stored` is not the bytes of a value in hex digits.
+    /// The text under `stored` does not hold the bytes of a value in hex digits.
     #[error("`stored` is not a value of GGUF in hex digits")]
     Stored,
     /// `general.alignment` is not a u32.
@@ -136,7 +136,7 @@ pub enum Fault {
     PartialRow {
         /// The block type.
         dtype: DType,
-        /// The elements of a row: the tensor's last dimension.
+        /// The number of elements in a row: the tensor's last dimension.
         row: u64,
     },
 }
@@ -149,7 +149,7 @@ impl modelfmt_core::Fault for Fault {
     }
 }
 
-/// The error for a metadata key that cannot be written.
+/// Returns the error for a metadata key that cannot be written.
 pub(crate) fn unfit_key(key: &str, fault: Fault) -> WriteError {
     WriteError::Unsupported { part: modelfmt_core::Part::named("metadata key", key), fault }
 }

@@ -1,4 +1,4 @@
-//! The content of a file, checked, without I/O.
+//! The content of a file: tensors and metadata, checked and owned.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -10,7 +10,8 @@ use crate::error::{Error, Fault, Result};
 use crate::metadata::{MetaValue, Metadata};
 use crate::wire;
 
-/// The content of a file. It has no lifetime, so it can be kept and shared; opening the file again with it reads nothing.
+/// The content of a GGUF file. It is owned and can be shared by any number of readers. Opening the file again
+/// with it reads nothing.
 #[derive(Clone, Debug)]
 pub struct Index {
     tensors: TensorTable,
@@ -31,11 +32,11 @@ pub(crate) struct Listing {
     pub(crate) version: u32,
     pub(crate) is_big_endian: bool,
     pub(crate) metadata: Metadata,
-    /// The offset of `general.alignment`, if the file has it.
+    /// The offset of `general.alignment`, if the file has this key.
     pub(crate) alignment_at: u64,
     /// The offsets of the keys of a split, if the file has them.
     pub(crate) split_at: [u64; 3],
-    /// Offsets count from the start of the data.
+    /// The tensors. Their offsets count from the start of the data.
     pub(crate) tensors: TensorTable,
     /// The end of the records.
     pub(crate) end: u64,
@@ -50,7 +51,7 @@ impl Index {
         let data_start = align_up(end, u64::from(alignment)).unwrap_or(u64::MAX);
         for number in 0..tensors.len() {
             let Some((info, relative)) = tensors.info(number).zip(tensors.offset(number)) else {
-                // An offset of 2^64 − 1 marks a tensor without data in the table; no file has a byte there.
+                // An offset of 2^64 − 1 marks a tensor without data in the table. No file has a byte there.
                 return Err(out_of_file(&tensors, number, u64::MAX, file_len));
             };
             let offset = data_start.checked_add(relative);
@@ -73,55 +74,59 @@ impl Index {
         })
     }
 
-    /// The tensors, in file order.
+    /// Returns the tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The metadata.
+    /// Returns the metadata.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The version of the format: 2 or 3.
+    /// Returns the version of the format: 2 or 3.
     #[must_use]
     pub const fn version(&self) -> u32 {
         self.version
     }
 
-    /// Whether the numbers of the file are big-endian. Metadata and values are returned little-endian even then.
+    /// Returns whether the numbers of the file are big-endian. Metadata and values are returned little-endian
+    /// even then.
     #[must_use]
     pub const fn is_big_endian(&self) -> bool {
         self.is_big_endian
     }
 
-    /// The alignment of the tensors, counted from the start of the data: `general.alignment`, or 32 without this key.
+    /// Returns the alignment of the tensors, counted from the start of the data: `general.alignment`, or 32
+    /// without this key.
     #[must_use]
     pub const fn alignment(&self) -> u32 {
         self.alignment
     }
 
-    /// The end of the tensor records; padding follows up to [`data_start`](Self::data_start).
+    /// Returns the end of the tensor records. Padding follows up to [`data_start`](Self::data_start).
     #[must_use]
     pub const fn listing_end(&self) -> u64 {
         self.listing_end
     }
 
-    /// The offset at which the data begin. In a file without tensors it may be beyond the end of the file.
+    /// Returns the offset at which the data begin. In a file without tensors it may be beyond the end of the
+    /// file.
     #[must_use]
     pub const fn data_start(&self) -> u64 {
         self.data_start
     }
 
-    /// Whether the file is one of several that a model is split into, and so only a part of a model: `split.count` is above 1.
+    /// Returns whether the file is only a part of a model that is split into several files: `split.count` is
+    /// above 1.
     #[must_use]
     pub fn is_split(&self) -> bool {
         self.metadata.get("split.count").is_some_and(|count| !matches!(count.as_u64(), Some(0 | 1)))
     }
 
-    /// One of the keys of a split, as a part for errors, with its offset and its number.
+    /// Returns one of the keys of a split as a `Part` for errors, with its offset and its number.
     pub(crate) fn split_key(&self, which: usize) -> (Part, u64, Option<u64>) {
         let key = wire::SPLIT.get(which).copied().unwrap_or_default();
         let entry = self.metadata.keys().position(|other| other == key).map(|number| number as u64);
@@ -130,13 +135,13 @@ impl Index {
         (Part { entry, ..Part::named("metadata", key) }, at, number)
     }
 
-    /// The length of the file that this index was made for.
+    /// Returns the length in bytes of the file that this index was made for.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// Bytes of heap memory that the index takes.
+    /// Returns the heap memory in bytes that the index takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.tensors.heap_size().saturating_add(self.metadata.heap_size())

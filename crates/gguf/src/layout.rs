@@ -1,4 +1,5 @@
-//! Plans a file from the descriptions of its tensors: every offset and length. Everything is checked, and nothing is written.
+//! Plans a file from the descriptions of its tensors: every offset and length. Checks everything and writes
+//! nothing.
 
 use modelfmt_core::{
     CommonFault, DType, Part, TensorTable,
@@ -11,7 +12,7 @@ use crate::metadata::{MetaValue, Metadata};
 use crate::options::WriteOptions;
 use crate::wire;
 
-/// A file to write: checked and laid out, with header, metadata and records encoded.
+/// A file to write: checked and laid out, with encoded header, metadata and records.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
@@ -22,13 +23,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays out a file of version 3, with tensors and metadata in the order given. The alignment is that of the options, else
-    /// `general.alignment` of the metadata, else 32 (docs/formats/gguf.md#what-we-write).
+    /// Lays out a file of version 3, with tensors and metadata in the given order. The alignment comes from
+    /// the options, else from `general.alignment` in the metadata, else it is 32
+    /// (docs/formats/gguf.md#what-we-write).
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] for a tensor or key that ggml does not read: a dtype or block that ggml does not have, a rank
-    /// above 4, rows that are not whole blocks, a name of 64 bytes or more, a tensor without data, a key that is not ASCII (but see [`WriteOptions::utf8_keys`]) or that
-    /// has more than 65,535 bytes, a name or key that is used twice, an alignment that is no power of two, the keys of a split.
+    /// [`WriteError::Unsupported`] for a tensor or key that ggml does not read: a dtype or block that ggml
+    /// does not have, a rank above 4, rows that are not whole blocks, a name of 64 bytes or more, a tensor
+    /// without data, a key that is not ASCII (but see [`WriteOptions::utf8_keys`]) or has more than 65,535
+    /// bytes, a name or key that occurs twice, an alignment that is not a power of two, the keys of a split.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata,
@@ -75,20 +78,20 @@ impl Plan {
         Ok(Self { tensors, head, segments, file_len })
     }
 
-    /// The tensors, in file order.
+    /// Returns the tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 }
 
-/// Whether ggml has a type for a dtype.
+/// Returns whether ggml has a type for a dtype.
 #[must_use]
 pub fn can_hold(dtype: DType) -> bool {
     dtype.ggml_type().is_some()
@@ -132,13 +135,13 @@ fn place(tensors: &mut TensorTable, alignment: u32) -> Result<u64, WriteError> {
     Ok(end)
 }
 
-/// The end of the padding that follows `nbytes` bytes at `begin`.
+/// Returns the end of the padding after `nbytes` bytes at `begin`.
 pub(crate) fn padded_end(begin: u64, nbytes: u64, alignment: u32) -> Option<u64> {
     let end = begin.checked_add(nbytes).filter(|&end| end <= wire::MAX_FILE_LEN)?;
     align_up(end, u64::from(alignment)).filter(|&end| end <= wire::MAX_FILE_LEN)
 }
 
-/// The number of bytes that a tensor's record takes.
+/// Returns the number of bytes that a tensor's record takes.
 pub(crate) fn record_len(name: &str, rank: usize) -> u64 {
     wire::MIN_TENSOR_LEN + name.len() as u64 + 8 * rank as u64
 }

@@ -1,7 +1,8 @@
 //! Reads, writes and verifies [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) files of versions 2 and 3.
 //!
-//! A GGUF file is a header, typed metadata, tensor records, and the tensors' values. Numbers are little-endian; files for
-//! big-endian machines are read too, and their metadata and values are given little-endian. (Blocks have no big-endian form.)
+//! A GGUF file is a header, typed metadata, tensor records, and the tensors' values. Numbers are
+//! little-endian. Files with big-endian numbers are also read, and their metadata and values are returned
+//! little-endian. (Blocks have no big-endian form.)
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -16,12 +17,14 @@
 //! └──────────────────────────────┘
 //! ```
 //!
-//! Shapes are given slowest dimension first, as everywhere in these crates: ggml's `[4096, 32]` is `[32, 4096]` here.
-//! Quantized types are read as blocks, which `to_f32` of the crate `ggml-quant` decodes. All types of ggml are supported.
+//! Shapes list the slowest dimension first, as everywhere in these crates: ggml's `[4096, 32]` is `[32,
+//! 4096]` here. Quantized types are read as blocks, which `to_f32` of the crate `ggml-quant` decodes. All
+//! types of ggml are supported.
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening reads header, metadata and records, never the values; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening a file reads the header, the metadata and the
+//! records, never the values. Each tensor is then one read.
 //!
 //! ```
 //! use modelfmt_gguf::{MetaValue, Metadata, Reader, View};
@@ -46,8 +49,9 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 32 bytes in
-//! the file, or to what `general.alignment` says. Mapping a file relies on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them in
+//! the file to 32 bytes, or to `general.alignment`. Mapping a file is `unsafe` (`modelfmt_core::Mmap`),
+//! because it relies on other processes not changing the file.
 //!
 //! ```
 //! # let path = "../../testdata/gguf/types.gguf";
@@ -103,12 +107,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges arrive later, as from an object store, use [`AsyncReader`].
+//! If ranges arrive asynchronously, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! Opening refuses anything that would make a tensor unreadable. The format has no checksum. [`Reader::verify`] checks the
-//! rest: alignment, overlaps, padding, names, booleans.
+//! Opening refuses everything that would make a tensor unreadable. The format has no checksum.
+//! [`Reader::verify`] checks the rest: alignment, overlaps, padding, names, booleans.
 //!
 //! ```
 //! # let path = "../../testdata/gguf/types.gguf";
@@ -125,14 +129,16 @@
 //!
 //! # Split models
 //!
-//! A model may be split into files `NAME-00001-of-00003.gguf` and so on. [`SetReader`] opens the model by any of them. A
-//! [`Reader`] opens a single file, and [`Index::is_split`] says that it is only a part of a model.
+//! A model may be split into files `NAME-00001-of-00003.gguf` and so on. [`SetReader`] opens the model by any
+//! of these files. A [`Reader`] opens a single file, and [`Index::is_split`] returns whether it is only a
+//! part of a model.
 //!
 //! # Writing
 //!
-//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
-//! memory use does not depend on the model's size. The bytes are the same as gguf-py writes for the same tensors, keys and
-//! types in the same order. [`SetPlan`] writes a split model. [`Metadata::push_tree`] takes JSON values.
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Values are then pulled
+//! piece by piece, so memory use does not depend on the model's size. gguf-py writes the same bytes for the
+//! same tensors, keys and types in the same order. [`SetPlan`] writes a split model. [`Metadata::push_tree`]
+//! accepts JSON values.
 //!
 //! ```
 //! use modelfmt_gguf::write::MemoryFile;
@@ -155,15 +161,15 @@
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can
+//! lower [`Limits`] further. An error names the record, the byte and the rule that it breaks ([`Fault`]).
 //!
 //! # Features
 //!
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): verifying on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
+//! The crate builds for `wasm32-unknown-unknown`, without file access. Offsets are 64 bits wide there too.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod edit;

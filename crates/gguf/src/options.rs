@@ -1,10 +1,10 @@
-//! How files are written.
+//! The options for writing a file.
 
 use crate::error::{Fault, WriteError, unfit_key};
 use crate::metadata::{MetaValue, Metadata};
 use crate::wire;
 
-/// How a file or a split set is written.
+/// Options for writing a file or a split set.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     alignment: Option<u32>,
@@ -19,28 +19,30 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// The default options: the alignment of the metadata, and split files of at most 2 GiB.
+    /// Creates the default options: the alignment of the metadata, and split files of at most 2 GiB.
     #[must_use]
     pub const fn new() -> Self {
         Self { alignment: None, shard_size: 2 << 30, utf8_keys: false }
     }
 
-    /// Aligns tensors to this power of two. The file states it under `general.alignment`, unless it is the default of 32.
+    /// Aligns tensors to this power of two. The file states the alignment under `general.alignment`, unless
+    /// it is the default of 32.
     #[must_use]
     pub const fn alignment(mut self, alignment: u32) -> Self {
         self.alignment = Some(alignment);
         self
     }
 
-    /// Limits each file of a split to that many bytes, header included. A larger tensor gets a file of its own.
+    /// Limits each file of a split to this many bytes, including its header. A larger tensor gets its own
+    /// file.
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
         self
     }
 
-    /// Also writes keys that are not ASCII, for instance when copying a file that has some. GGUF does not allow them, but
-    /// llama.cpp and gguf-py read and write them. `verify` reports them.
+    /// Sets whether to also write keys that are not ASCII, for instance when copying a file that has some.
+    /// GGUF does not allow them, but llama.cpp and gguf-py read and write them. `verify` reports them.
     #[must_use]
     pub const fn utf8_keys(mut self, utf8_keys: bool) -> Self {
         self.utf8_keys = utf8_keys;
@@ -56,7 +58,8 @@ impl WriteOptions {
         })
     }
 
-    /// The alignment to use, and the metadata with that alignment if the given metadata states another one.
+    /// Returns the alignment to use, and the metadata with this alignment if the given metadata states
+    /// another one.
     pub(crate) fn alignment_for(&self, metadata: &Metadata) -> Result<(u32, Option<Metadata>), WriteError> {
         let unfit = |fault| unfit_key(wire::ALIGNMENT, fault);
         let stated = match metadata.get(wire::ALIGNMENT) {

@@ -1,5 +1,6 @@
-//! Bytes to an [`Index`], piece by piece. The file does not state the length of the header. So it is read in windows that end
-//! where the header can end at the earliest, and each byte is parsed once.
+//! Parses bytes into an [`Index`], without I/O, piece by piece. The file does not state the length of its
+//! header. So the header is read in windows that end at its earliest possible end, and each byte is parsed
+//! once.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -15,15 +16,16 @@ use crate::index::{Index, Listing};
 use crate::metadata::Metadata;
 use crate::wire::{self, ValueType};
 
-/// How many bytes may be read beyond the shortest possible end of the header.
+/// The number of bytes that may be read beyond the shortest possible end of the header.
 const SLACK: u64 = 64 << 10;
 
-/// How many tensors to reserve memory for at most: a sparse file can have the bytes for any number.
+/// The maximum number of tensors to reserve memory for, because a sparse file can have the bytes for any
+/// number of tensors.
 const MAX_RESERVED: usize = 1 << 20;
 
-/// Parses the index without I/O.
+/// Parses an [`Index`] from the byte ranges that it asks for.
 ///
-/// In total, it reads at most the header and 64 KiB, each byte once.
+/// In total, it asks for at most the header and 64 KiB, each byte once.
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
@@ -31,9 +33,9 @@ pub struct IndexParser {
     state: State,
     /// The offset in the file of the next token.
     pos: u64,
-    /// Bytes from `pos` on that have been fed but are not a whole token.
+    /// Bytes from `pos` on that have been fed but do not form a whole token.
     rest: Vec<u8>,
-    /// The earliest end of the token at `pos`, as far as known.
+    /// The earliest possible end of the token at `pos`.
     token_end: u64,
     version: u32,
     is_big_endian: bool,
@@ -65,7 +67,7 @@ struct OpenArray {
 }
 
 impl IndexParser {
-    /// A parser for a file of this length.
+    /// Creates a parser for a file of `file_len` bytes.
     #[must_use]
     pub fn new(file_len: u64, limits: Limits) -> Self {
         Self {
@@ -88,7 +90,7 @@ impl IndexParser {
         }
     }
 
-    /// The minimal number of header bytes that remain from `pos` on.
+    /// Returns the minimum number of header bytes that remain from `pos` on.
     fn min_left(&self) -> u64 {
         let open = self.arrays.iter().map(|array| array.left.saturating_mul(array.kind.min_len()));
         let entries = self.entries_left.saturating_mul(wire::MIN_ENTRY_LEN);
@@ -96,7 +98,8 @@ impl IndexParser {
         open.fold(entries, u64::saturating_add).saturating_add(tensors)
     }
 
-    /// Reads as many tokens as `window` holds; it begins at `pos`. Returns the number of bytes that they take.
+    /// Reads all tokens that `window`, which begins at `pos`, contains. Returns the number of bytes that they
+    /// take.
     fn run(&mut self, window: &[u8]) -> Result<usize> {
         let mut cursor = Cursor::new(window, self.pos);
         cursor.big_endian(self.is_big_endian);
@@ -123,7 +126,7 @@ impl IndexParser {
         Ok(cursor.consumed())
     }
 
-    /// Reads one token. If it ends beyond the window, the state is unchanged.
+    /// Reads one token. If it ends beyond the window, leaves the state unchanged.
     fn token(&mut self, window: &[u8], cursor: &mut Cursor<'_>) -> Result<()> {
         match self.state {
             State::Header => self.header(cursor),
@@ -165,8 +168,8 @@ impl IndexParser {
             return malformed("magic", 0, Fault::Magic);
         }
         let found = cursor.u32("version")?;
-        // The magic is the same in both byte orders. Versions are small, so the half of the word that is zero shows the order
-        // (docs/formats/gguf.md#byte-order).
+        // The magic is the same in both byte orders. Versions are small, so the half of the word that is zero
+        // shows the byte order (docs/formats/gguf.md#byte-order).
         let is_big_endian = found & 0xffff == 0;
         let version = if is_big_endian { found.swap_bytes() } else { found };
         match version {
@@ -190,7 +193,8 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Reads the key and value of a metadata entry; for an array, only its type and number of members.
+    /// Reads the key and the value of a metadata entry. For an array, reads only its type and number of
+    /// elements.
     fn entry(&mut self, window: &[u8], cursor: &mut Cursor<'_>) -> Result<()> {
         let number = self.metadata.len() as u64;
         cursor.record("metadata", Some(number));
@@ -221,7 +225,7 @@ impl IndexParser {
         self.keep(kind, window, start, cursor)
     }
 
-    /// Reads members of the innermost array: as many as the window holds if they are numbers, else one.
+    /// Reads elements of the innermost array: all that the window contains if they are numbers, else one.
     fn members(&mut self, array: OpenArray, window: &[u8], cursor: &mut Cursor<'_>) -> Result<()> {
         let start = cursor.consumed();
         let mut inner = None;
@@ -256,9 +260,9 @@ impl IndexParser {
         self.keep(array.kind, window, start, cursor)
     }
 
-    /// Reads the type and number of an array's members.
+    /// Reads the type and the number of an array's elements.
     fn array_head(&self, cursor: &mut Cursor<'_>) -> Result<OpenArray> {
-        // The depth is that of the resulting tree, whose first level is the object of all keys.
+        // The depth is the depth of the resulting tree, whose first level is the object of all keys.
         let depth = (self.arrays.len() as u64).saturating_add(2);
         Limits::check("the depth of metadata", depth, self.limits.depth.min(u64::from(MAX_DEPTH)))?;
         let kind = value_type(cursor, "type of members")?;
@@ -292,7 +296,7 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Reads a name: a length, and that many bytes of UTF-8.
+    /// Reads a name: a length, and this many bytes of UTF-8.
     fn name<'a>(&self, cursor: &mut Cursor<'a>, field: &'static str, what: &'static str) -> Result<&'a str> {
         let len = self.text_len(cursor, field, what, self.limits.name_len)?;
         Ok(cursor.str(len, field)?)
@@ -308,7 +312,8 @@ impl IndexParser {
     ) -> Result<u64> {
         let len = cursor.u64(field)?;
         if len > self.file_len.saturating_sub(cursor.offset()) {
-            // Check this before the limit: an error about a limit would mislead if the file is cut short.
+            // This check comes before the limit: if the file is cut short, an error about a limit would
+            // mislead.
             cursor.bytes(len, field)?;
         }
         Limits::check(what, len, max)?;

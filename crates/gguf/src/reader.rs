@@ -1,4 +1,4 @@
-//! Opens GGUF files: implements the traits of modelfmt-core's reader for this format.
+//! Opens GGUF files: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -12,13 +12,14 @@ use crate::index::Index;
 use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 
-/// How a GGUF file is opened. The limit `index_len` caps everything before the data, and `metadata_len` the values in it.
+/// Options for opening a GGUF file. The limit `index_len` caps everything before the data, and `metadata_len`
+/// the metadata values in it.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open GGUF file: its [`Index`] and the source of its bytes.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open GGUF file over bytes that arrive later, such as from an object store.
+/// An open GGUF file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
@@ -36,7 +37,7 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = &'a Metadata;
 
-    /// The default limits: those of modelfmt-core, but at most 4 dimensions, as in ggml.
+    /// Returns the default limits: those of modelfmt-core, but at most 4 dimensions, as in ggml.
     fn default_limits() -> Limits {
         let mut limits = Limits::default();
         limits.rank = crate::wire::MAX_RANK;
@@ -67,12 +68,13 @@ impl FileIndex for Index {
         Ok(self.metadata())
     }
 
-    /// The metadata as a tree, verbatim. See [`Metadata::to_object`](crate::Metadata::to_object) for its memory use.
+    /// Returns the metadata as a tree, unchanged. See [`Metadata::to_object`](crate::Metadata::to_object) for
+    /// its memory use.
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
         Ok(Value::Object(self.metadata().to_object()))
     }
 
-    /// An object with `alignment`, in bytes.
+    /// Returns an object with `alignment`, in bytes.
     fn details(&self) -> Object {
         Object::from_iter([("alignment", Value::from(self.alignment()))])
     }

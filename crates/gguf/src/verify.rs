@@ -1,4 +1,4 @@
-//! Checks rules whose violation leaves every byte readable. All other rules are checked when a file is opened.
+//! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::index::Index;
 use crate::wire;
 
-/// The report on an open file.
+/// Verifies an open file.
 pub(crate) async fn verify(
     index: &Index,
     source: &impl Fetch,
@@ -21,21 +21,21 @@ pub(crate) async fn verify(
     work: &Execution<'_>,
 ) -> Report {
     let mut report = Report::new(level);
-    for Found { check, findings, looked_at, is_partial } in checks(index, source, level, work).await {
+    for Found { check, findings, coverage, is_partial } in checks(index, source, level, work).await {
         match is_partial {
-            true => report.add_partial(check, findings, looked_at),
-            false => report.add(check, findings, looked_at),
+            true => report.add_partial(check, findings, coverage),
+            false => report.add(check, findings, coverage),
         }
     }
     report
 }
 
-/// The findings of a check, and what it looked at.
+/// The findings of a check, and how much it covered.
 pub(crate) struct Found {
     pub(crate) check: &'static str,
     pub(crate) findings: Vec<String>,
-    looked_at: String,
-    /// Whether there are bytes that it does not cover.
+    coverage: String,
+    /// Whether there are bytes that the check does not cover.
     is_partial: bool,
 }
 
@@ -48,28 +48,28 @@ pub(crate) async fn checks(
 ) -> Vec<Found> {
     let mut all = Vec::new();
     let mut add =
-        |check, findings, looked_at| all.push(Found { check, findings, looked_at, is_partial: false });
-    let looked_at = format!("{} tensors, {} metadata entries", index.tensors().len(), index.metadata().len());
-    add("structure", structure(index), looked_at);
+        |check, findings, coverage| all.push(Found { check, findings, coverage, is_partial: false });
+    let coverage = format!("{} tensors, {} metadata entries", index.tensors().len(), index.metadata().len());
+    add("structure", structure(index), coverage);
     add("extents", extents(index), format!("{} tensors", index.tensors().len()));
     if level >= VerifyLevel::Control {
-        let looked_at = format!("{} metadata entries", index.metadata().len());
-        add("values", values(index), looked_at);
+        let coverage = format!("{} metadata entries", index.metadata().len());
+        add("values", values(index), coverage);
     }
     if level >= VerifyLevel::Full {
         let (findings, nbytes) = padding(index, source, work).await;
-        let (behind, mut looked_at) = (behind(index), format!("{nbytes} bytes of padding"));
+        let (behind, mut coverage) = (behind(index), format!("{nbytes} bytes of padding"));
         if behind > 0 {
             let why = "are behind the last tensor, belong to nothing, and are not looked at";
-            looked_at = format!("{looked_at}; {behind} bytes {why}");
+            coverage = format!("{coverage}; {behind} bytes {why}");
         }
-        all.push(Found { check: "padding", findings, looked_at, is_partial: behind > 0 });
+        all.push(Found { check: "padding", findings, coverage, is_partial: behind > 0 });
     }
     all
 }
 
-/// Checks keys and names. Keys are ASCII (GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`), and ggml reads names below 64
-/// bytes (docs/formats/gguf.md#names-and-keys).
+/// Checks keys and names. Keys are ASCII (GGUF, `gguf_metadata_kv_t` and `gguf_tensor_info_t`), and ggml only
+/// reads names of less than 64 bytes (docs/formats/gguf.md#names-and-keys).
 fn structure(index: &Index) -> Vec<String> {
     let keys = index.metadata().keys().enumerate().filter(|(_, key)| !key.is_ascii());
     let keys = keys.map(|(number, key)| {
@@ -123,8 +123,9 @@ fn extents(index: &Index) -> Vec<String> {
     findings
 }
 
-/// Finds tensors that are not where ggml's reader expects them: after the padding of the previous tensor. Returns their numbers
-/// and the expected offsets; a tensor that begins where an earlier one does is skipped (docs/formats/gguf.md#offsets).
+/// Finds tensors that are not where ggml's reader expects them: after the padding of the previous tensor.
+/// Returns their positions and the expected offsets. Skips a tensor that begins where an earlier one does
+/// (docs/formats/gguf.md#offsets).
 fn out_of_order(index: &Index, all: &[Extent]) -> Vec<(usize, u64)> {
     let (mut wrong, mut seen) = (Vec::new(), HashSet::new());
     let mut expected = Some(index.data_start());
@@ -132,14 +133,14 @@ fn out_of_order(index: &Index, all: &[Extent]) -> Vec<(usize, u64)> {
         if !extent.is_empty() && !seen.insert(extent.offset()) {
             continue;
         }
-        // One gap gives one finding: the next tensor is expected relative to where this one is.
+        // One gap gives one finding: the next tensor is expected relative to the actual place of this one.
         wrong.extend(expected.filter(|&expected| expected != extent.offset()).map(|at| (number, at)));
         expected = padded_end(index, extent.end());
     }
     wrong
 }
 
-/// The end of the padding that follows the byte `end`.
+/// Returns the end of the padding after byte `end`.
 fn padded_end(index: &Index, end: u64) -> Option<u64> {
     let relative = end.checked_sub(index.data_start())?;
     align_up(relative, u64::from(index.alignment()))?.checked_add(index.data_start())
@@ -156,9 +157,9 @@ fn values(index: &Index) -> Vec<String> {
 /// Checks that padding is zero: before the data, and after each tensor up to the next multiple of the alignment (GGUF, "File
 /// Structure"). Also returns the number of padding bytes.
 async fn padding(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> (Vec<String>, u64) {
-    let (mut findings, mut looked_at) = (Vec::new(), 0_u64);
+    let (mut findings, mut checked) = (Vec::new(), 0_u64);
     for Gap { range, after } in gaps(index) {
-        looked_at = looked_at.saturating_add(range.end.saturating_sub(range.start));
+        checked = checked.saturating_add(range.end.saturating_sub(range.start));
         // Padding is shorter than the alignment, but an alignment may be gigabytes.
         let filled = |at: u64, bytes: &[u8]| {
             bytes.iter().position(|&byte| byte != 0).map(|offset| at.saturating_add(offset as u64))
@@ -176,11 +177,11 @@ async fn padding(index: &Index, source: &impl Fetch, work: &Execution<'_>) -> (V
             findings.push(format!("padding after {after} at byte {at}: is not zero"));
         }
     }
-    (findings, looked_at)
+    (findings, checked)
 }
 
-/// The number of bytes behind the last tensor and its padding. The document does not say whether there may be any
-/// (docs/formats/gguf.md#padding).
+/// Returns the number of bytes after the last tensor and its padding. The document does not say whether there
+/// may be any (docs/formats/gguf.md#padding).
 fn behind(index: &Index) -> u64 {
     let ends = (0..index.tensors().len())
         .filter_map(|number| Some(index.tensors().extent(number, index.file_len())?.end()));
@@ -188,7 +189,7 @@ fn behind(index: &Index) -> u64 {
     index.file_len().saturating_sub(padded_end(index, end).unwrap_or(u64::MAX))
 }
 
-/// A range of padding, and the number of the tensor before it; `None` before the data.
+/// A range of padding, and the position of the tensor before it. `None` before the data.
 struct Gap {
     range: Range<u64>,
     after: Option<usize>,

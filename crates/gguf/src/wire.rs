@@ -1,4 +1,4 @@
-//! Constants of the format: its magic, its types, and the minimal lengths of its records.
+//! Constants of the format: its magic, its types, and the minimum lengths of its records.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::Fault;
@@ -9,10 +9,12 @@ pub(crate) const MAGIC: &[u8] = b"GGUF";
 /// The metadata key for the alignment of tensors.
 pub(crate) const ALIGNMENT: &str = "general.alignment";
 
-/// The metadata keys of a file of a split: its number from 0 on, the number of files, and the number of tensors in all of them.
+/// The metadata keys of a file of a split: its number, counted from 0, the number of files, and the number of
+/// tensors in all files.
 pub(crate) const SPLIT: [&str; 3] = ["split.no", SPLIT_COUNT, "split.tensors.count"];
 
-/// The metadata key for a string of spaces, which reserves room for more metadata (docs/formats/gguf.md#room-for-edits).
+/// The metadata key for a string of spaces, which reserves room for more metadata
+/// (docs/formats/gguf.md#room-for-edits).
 pub const PADDING: &str = "modelfmt.padding";
 
 /// The metadata key for the number of files of a split.
@@ -33,17 +35,17 @@ pub(crate) const MAX_FILE_LEN: u64 = i64::MAX as u64;
 /// GGUF, "general.alignment": the alignment of a file without this key.
 pub(crate) const DEFAULT_ALIGNMENT: u32 = 32;
 
-/// The longest name in bytes. ggml's `GGML_MAX_NAME` is 64 and counts the zero at the end; the document says 64
-/// (docs/formats/gguf.md#names-and-keys).
+/// The longest name in bytes. ggml's `GGML_MAX_NAME` is 64 and includes the zero at the end; the document
+/// says 64 (docs/formats/gguf.md#names-and-keys).
 pub(crate) const MAX_NAME_LEN: usize = 63;
 
 /// ggml's `GGML_MAX_DIMS`.
 pub(crate) const MAX_RANK: u64 = 4;
 
-/// The length of the shortest metadata entry: the key's length, a type, a byte.
+/// The length of the shortest metadata entry: the key's length, a type, and one byte.
 pub(crate) const MIN_ENTRY_LEN: u64 = 8 + 4 + 1;
 
-/// The length of the shortest tensor record: the name's length, the rank, a type, an offset.
+/// The length of the shortest tensor record: the name's length, the rank, a type, and an offset.
 pub(crate) const MIN_TENSOR_LEN: u64 = 8 + 4 + 4 + 8;
 
 /// Types of metadata values.
@@ -68,7 +70,7 @@ pub enum ValueType {
     Bool,
     /// Text in UTF-8.
     String,
-    /// An array of values of one type, which may be arrays themselves.
+    /// An array of values of one type, which may themselves be arrays.
     Array,
     /// Unsigned, 64 bits.
     U64,
@@ -96,7 +98,7 @@ impl ValueType {
         Self::F64,
     ];
 
-    /// The name of the type, such as `u8`, `string` or `array`.
+    /// Returns the name of the type, such as `u8`, `string` or `array`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -116,17 +118,17 @@ impl ValueType {
         }
     }
 
-    /// The type with this name.
+    /// Returns the type with this name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The number of the type in a file.
+    /// Returns the number of the type in a file.
     pub(crate) const fn number(self) -> u32 {
         self as u32 // as `ALL` counts
     }
 
-    /// The size of a value in bytes; `None` if it depends on the value.
+    /// Returns the size of a value in bytes, or `None` if it depends on the value.
     pub(crate) const fn size(self) -> Option<u64> {
         match self {
             Self::U8 | Self::I8 | Self::Bool => Some(1),
@@ -137,7 +139,7 @@ impl ValueType {
         }
     }
 
-    /// The length of the shortest value of this type in a file.
+    /// Returns the length of the shortest value of this type in a file.
     pub(crate) const fn min_len(self) -> u64 {
         match self {
             Self::String => 8,    // its length
@@ -172,7 +174,7 @@ pub(crate) fn check_key_len(key: &str) -> Result<(), Fault> {
     }
 }
 
-/// The fault for a tensor type that has no dtype.
+/// Returns the fault for a tensor type that has no dtype.
 pub(crate) const fn unknown_type(number: u32) -> Fault {
     let name = match number {
         4 => "Q4_2",

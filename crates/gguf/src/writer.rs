@@ -7,7 +7,8 @@ use crate::error::WriteError;
 use crate::layout::Plan;
 
 impl Plan {
-    /// Writes the file. Each tensor's values are pulled once, in pieces, so memory use does not depend on the model's size.
+    /// Writes the file. Each tensor's values are pulled once, in pieces, so memory use does not depend on the
+    /// model's size.
     ///
     /// # Errors
     /// [`WriteError::Data`] if values cannot be read, [`WriteError::Write`] if the sink fails, [`WriteError::Cancelled`] if the

@@ -39,7 +39,7 @@ macro_rules! dispatch {
     }};
 }
 
-/// The public key of a secret, after checking the secret.
+/// Checks a secret and returns its public key.
 pub(crate) fn public(key_type: KeyType, secret: &[u8]) -> Result<Vec<u8>> {
     dispatch!(key_type, public(secret))
 }
@@ -54,7 +54,7 @@ pub(crate) fn to_pkcs8(key_type: KeyType, secret: &[u8]) -> Result<SecretDocumen
     dispatch!(key_type, to_pkcs8(secret))
 }
 
-/// The key type that a key file names.
+/// Returns the key type that a key file names.
 pub(crate) fn key_type(algorithm: &AlgorithmIdentifierRef<'_>) -> Result<KeyType> {
     let oid = if algorithm.oid == EC {
         algorithm.parameters_oid().map_err(|_| Error::Damaged)?
@@ -77,7 +77,7 @@ pub(crate) fn verify(key_type: KeyType, public: &[u8], message: &[u8], signature
     dispatch!(key_type, verify(public, message, signature))
 }
 
-/// The id of a public key, as defined by the format that uses keys of this type.
+/// Returns the id of a public key, as defined by the format that uses keys of this type.
 pub(crate) fn id(key_type: KeyType, public: &[u8], pem: &str) -> [u8; 32] {
     let _ = (public, pem);
     match key_type {

@@ -15,7 +15,7 @@ pub(crate) fn public(secret: &[u8]) -> Result<Vec<u8>> {
 
 pub(crate) fn point(bytes: &[u8]) -> Result<Vec<u8>> {
     let key = verifying(bytes)?;
-    // A number beyond the field's prime would be a second encoding of the same key.
+    // A number that is not below the field's prime would be a second encoding of the same key.
     if key.to_edwards().compress().as_bytes() != bytes {
         return Err(MALFORMED);
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The largest key file that is read, in bytes. A key has less than a kilobyte.
 pub const MAX_LEN: u64 = 1 << 16;
 
-/// The label between `-----BEGIN ` and `-----` in the first such line.
+/// Returns the label between `-----BEGIN ` and `-----` in the first such line.
 pub(crate) fn label(pem: &str) -> Result<&str> {
     let (_, rest) = pem.split_once("-----BEGIN ").ok_or(Error::NotPem)?;
     rest.split_once("-----").map(|(label, _)| label).ok_or(Error::NotPem)
@@ -29,7 +29,8 @@ pub(crate) fn read<K>(path: &Path, parse: impl FnOnce(&str) -> Result<K>) -> Res
     parse(text).map_err(named)
 }
 
-/// The file's bytes, at most one more than is allowed. The buffer never grows, because growing would leave copies in memory.
+/// Reads the file's bytes, at most one more than is allowed. The buffer never grows, because growing would
+/// leave copies in memory.
 fn bytes(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(vec![0; usize::try_from(MAX_LEN + 1).unwrap_or(usize::MAX)]);
     let mut file = File::open(path)?;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use pkcs8::ObjectIdentifier;
 
-/// The identifier of all keys on NIST curves. The curve is its parameter (RFC 5480).
+/// The object identifier of all keys on NIST curves. The curve is its parameter (RFC 5480).
 pub(crate) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 
 /// The type of a key.
@@ -29,7 +29,7 @@ impl KeyType {
     pub const ALL: [Self; 5] = [Self::Ed25519, Self::X25519, Self::P256, Self::P384, Self::P521];
     pub(crate) const NAMES: &'static str = "ed25519, x25519, p256, p384 and p521";
 
-    /// `ed25519`, `x25519`, `p256`, `p384` or `p521`.
+    /// Returns the name: `ed25519`, `x25519`, `p256`, `p384` or `p521`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ed25519 => "ed25519",
@@ -40,17 +40,17 @@ impl KeyType {
         }
     }
 
-    /// Whether keys of this type can sign.
+    /// Checks whether keys of this type can sign.
     pub const fn signs(self) -> bool {
         !matches!(self, Self::X25519)
     }
 
-    /// Whether keys of this type are on a NIST curve, as OpenSSF Model Signing requires.
+    /// Checks whether keys of this type are on a NIST curve, as OpenSSF Model Signing requires.
     pub const fn is_nist(self) -> bool {
         matches!(self, Self::P256 | Self::P384 | Self::P521)
     }
 
-    /// The length of a private key in bytes: a seed, or a number of the curve.
+    /// Returns the length of a private key in bytes: a seed, or a number of the curve.
     pub const fn secret_len(self) -> usize {
         match self {
             Self::Ed25519 | Self::X25519 | Self::P256 => 32,
@@ -59,7 +59,7 @@ impl KeyType {
         }
     }
 
-    /// The feature of this crate that enables the type.
+    /// Returns the feature of this crate that enables the type.
     pub const fn feature(self) -> &'static str {
         match self {
             Self::Ed25519 => "ed25519",
@@ -68,7 +68,7 @@ impl KeyType {
         }
     }
 
-    /// The object identifier of the type: that of the algorithm, or that of the curve.
+    /// Returns the object identifier of the type: that of the algorithm, or that of the curve.
     pub(crate) const fn oid(self) -> ObjectIdentifier {
         match self {
             Self::Ed25519 => ObjectIdentifier::new_unwrap("1.3.101.112"),
@@ -79,7 +79,7 @@ impl KeyType {
         }
     }
 
-    /// The type with this object identifier.
+    /// Returns the type with this object identifier.
     pub(crate) fn of_oid(oid: ObjectIdentifier) -> Option<Self> {
         Self::ALL.into_iter().find(|key_type| key_type.oid() == oid)
     }

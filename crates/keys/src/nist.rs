@@ -1,5 +1,5 @@
-//! ECDSA on the three NIST curves, each with the hash of its size. The nonce is computed from the key and the message (RFC 6979), so no signature
-//! depends on randomness.
+//! ECDSA on the three NIST curves, each with the hash of its size. The nonce is computed from the key and the
+//! message (RFC 6979), so no signature depends on randomness.
 
 /// Defines the functions of one curve, which differ only in the crate of the curve.
 macro_rules! curve {

@@ -34,8 +34,8 @@ impl PrivateKey {
             {
                 *first &= 1; // 521 bits of 528
             }
-            // A number beyond the order of a NIST curve is discarded, so that all keys are equally likely. That happens at most every second time for
-            // P-521, and once in 2^32 for P-256.
+            // A number beyond the order of a NIST curve is discarded, so that all keys are equally likely. On
+            // average this happens about every second time for P-521, and once in 2^32 times for P-256.
             match Self::from_bytes(key_type, &secret) {
                 Err(Error::Malformed { .. }) => {}
                 done => return done,
@@ -43,7 +43,8 @@ impl PrivateKey {
         }
     }
 
-    /// Makes a key from its bytes: the seed of Ed25519 (RFC 8032), the private key of X25519, or the big-endian number of a NIST curve.
+    /// Makes a key from its bytes: the seed of Ed25519 (RFC 8032), the private key of X25519, or the
+    /// big-endian number of a NIST curve.
     ///
     /// # Errors
     /// [`Error::Malformed`] if the number of bytes is wrong, or the number is not a key of the curve; [`Error::NotEnabled`] if
@@ -56,7 +57,7 @@ impl PrivateKey {
     /// Reads a private key in PEM: PKCS#8 (`PRIVATE KEY`), or OpenSSL's older form (`EC PRIVATE KEY`).
     ///
     /// # Errors
-    /// An error that says what the text is, if it is not a private key.
+    /// An error that says what the text is instead, if it is not a private key.
     pub fn from_pem(pem: &str) -> Result<Self> {
         match file::label(pem)? {
             "PRIVATE KEY" | "EC PRIVATE KEY" => {}
@@ -101,7 +102,7 @@ impl PrivateKey {
         file::read(path, Self::from_pem)
     }
 
-    /// The key as PKCS#8 in PEM, for OpenSSL and others.
+    /// Writes the key as PKCS#8 in PEM, which OpenSSL and others read.
     ///
     /// # Errors
     /// None in practice for a key that this crate has made.
@@ -111,23 +112,24 @@ impl PrivateKey {
         pem.map_err(|_| Error::Malformed { key_type: self.key_type })
     }
 
-    /// The type of the key.
+    /// Returns the type of the key.
     pub const fn key_type(&self) -> KeyType {
         self.key_type
     }
 
-    /// The secret bytes, for uses other than signatures. They are wiped with the key; wipe your copies too.
+    /// Returns the secret bytes, for uses other than signatures. They are wiped with the key; wipe your
+    /// copies too.
     #[must_use]
     pub fn secret(&self) -> &[u8] {
         &self.secret
     }
 
-    /// The matching public key.
+    /// Returns the matching public key.
     pub const fn public(&self) -> &PublicKey {
         &self.public
     }
 
-    /// Signs a message: 64 bytes for Ed25519, DER for the NIST curves.
+    /// Signs a message. A signature is 64 bytes for Ed25519, and DER for the NIST curves.
     ///
     /// # Errors
     /// [`Error::WrongUse`] for an X25519 key.
@@ -135,10 +137,11 @@ impl PrivateKey {
         algorithm::sign(self.key_type, &self.secret, message)
     }
 
-    /// The secret that this key and `their` key agree on, both X25519 keys. Its bits are not uniform: derive keys from it.
+    /// Computes the secret that this key and `their` key agree on. Both must be X25519 keys. The bits of the
+    /// secret are not uniform: derive keys from it.
     ///
     /// # Errors
-    /// [`Error::WrongUse`] if one is of another type, [`Error::Weak`] if everybody would know the result.
+    /// [`Error::WrongUse`] if one key is of another type, [`Error::Weak`] if everybody would know the result.
     #[cfg(feature = "x25519")]
     pub fn agree(&self, their: &PublicKey) -> Result<Zeroizing<[u8; 32]>> {
         for key_type in [self.key_type, their.key_type()] {

@@ -31,7 +31,7 @@ impl PublicKey {
         Self::known(key_type, algorithm::point(key_type, bytes)?)
     }
 
-    /// A key whose bytes have been checked.
+    /// Makes a key whose bytes have been checked.
     pub(crate) fn known(key_type: KeyType, bytes: Vec<u8>) -> Result<Self> {
         let pem = encode(key_type, &bytes).ok_or(Error::Malformed { key_type })?;
         let id = KeyId(algorithm::id(key_type, &bytes, &pem));
@@ -41,7 +41,7 @@ impl PublicKey {
     /// Reads a public key in PEM (`PUBLIC KEY`).
     ///
     /// # Errors
-    /// An error that says what the text is, if it is not a public key.
+    /// An error that says what the text is instead, if it is not a public key.
     pub fn from_pem(pem: &str) -> Result<Self> {
         match file::label(pem)? {
             "PUBLIC KEY" => {}
@@ -63,22 +63,23 @@ impl PublicKey {
         file::read(path, Self::from_pem)
     }
 
-    /// The key as SubjectPublicKeyInfo in PEM, the same text that OpenSSL writes: lines of 64 columns, each with a line feed.
+    /// Writes the key as SubjectPublicKeyInfo in PEM, in the same text as OpenSSL: lines of 64 columns, each
+    /// with a line feed.
     pub fn to_pem(&self) -> String {
         self.pem.clone()
     }
 
-    /// The type of the key.
+    /// Returns the type of the key.
     pub const fn key_type(&self) -> KeyType {
         self.key_type
     }
 
-    /// The key's bytes: 32 for Ed25519 and X25519, the uncompressed point for a NIST curve.
+    /// Returns the key's bytes: 32 for Ed25519 and X25519, the uncompressed point for a NIST curve.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The id of the key.
+    /// Returns the id of the key.
     pub const fn id(&self) -> KeyId {
         self.id
     }

@@ -15,7 +15,7 @@ pub(crate) fn public(secret: &[u8]) -> Result<Vec<u8>> {
 }
 
 pub(crate) fn point(bytes: &[u8]) -> Result<Vec<u8>> {
-    // A point of small order gives zeros with every private key, so trying one shows it.
+    // A point of small order gives zeros with every private key, so one try detects it.
     agree(&[1; 32], bytes)?;
     Ok(bytes.to_vec())
 }
@@ -36,7 +36,8 @@ pub(crate) fn verify(_: &[u8], _: &[u8], _: &[u8]) -> Result<()> {
     Err(Error::WrongUse { key_type: KeyType::X25519, what: "verify a signature" })
 }
 
-/// The secret that both keys agree on. A secret of zeros is refused, because everyone would know it (RFC 7748, 6.1).
+/// Returns the secret that both keys agree on. A secret of zeros is refused, because everyone would know it
+/// (RFC 7748, 6.1).
 pub(crate) fn agree(secret: &[u8], public: &[u8]) -> Result<Zeroizing<[u8; 32]>> {
     let public: [u8; 32] = public.try_into().map_err(|_| MALFORMED)?;
     let shared = private(secret)?.diffie_hellman(&PublicKey::from(public));

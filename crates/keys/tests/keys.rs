@@ -1,4 +1,4 @@
-//! Keys and signatures of OpenSSL are read, and what is written is what it writes.
+//! Reads keys and signatures of OpenSSL, and checks that this crate writes the same.
 
 #![cfg(all(feature = "ed25519", feature = "x25519", feature = "nist", feature = "random"))]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
@@ -51,7 +51,7 @@ fn openssls_signatures_hold_and_ours_are_of_the_same_form() {
             let mut other = message.clone();
             other[100] ^= 1;
             assert!(matches!(key.public().verify(&other, &signature), Err(Error::BadSignature)));
-            // The larger curves are slow.
+            // Fewer positions for the larger curves, which are slow.
             let step = if matches!(key_type, KeyType::P384 | KeyType::P521) { 7 } else { 1 };
             for at in (0..signature.len()).step_by(step) {
                 let mut damaged = signature.clone();
@@ -67,7 +67,7 @@ fn openssls_signatures_hold_and_ours_are_of_the_same_form() {
 
 #[test]
 fn ids_are_those_of_the_formats() {
-    // sha256sum p256.pub; and BLAKE3 of "APR2-SEAL-1 ed25519 key\0" and the key's bytes.
+    // `sha256sum p256.pub`, and BLAKE3 of "APR2-SEAL-1 ed25519 key\0" and the key's bytes.
     use sha2::Digest as _;
     let p256 = PublicKey::read(&path("p256.pub")).unwrap();
     let sha256: [u8; 32] = sha2::Sha256::digest(text("p256.pub")).into();
@@ -114,7 +114,7 @@ fn weak_keys_are_refused() {
         assert!(matches!(PublicKey::from_bytes(KeyType::X25519, &bytes), Err(Error::Weak { .. })));
         assert!(matches!(PublicKey::from_bytes(KeyType::Ed25519, &bytes), Err(Error::Weak { .. })));
     }
-    // The field's prime and 3: a second way to write the point 3.
+    // The field's prime plus 3: a second encoding of the point 3.
     let mut second = [0xff; 32];
     second[0] = 0xed + 3;
     second[31] = 0x7f;

@@ -4,16 +4,17 @@
 /// The kind of checksum in a file (docs/formats/mag.md#checksum).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Checksum {
-    /// CRC-32 (IEEE) of header and records, with the checksum field taken as zero. This is the literal reading of the document.
+    /// CRC-32 (IEEE) of the header and the records, with the checksum field taken as zero. This is the
+    /// literal reading of the document.
     #[default]
     Crc32,
-    /// CRC-32C (Castagnoli) of the bytes after the checksum field, up to the end of the last record. This is what magnetron
-    /// writes.
+    /// CRC-32C (Castagnoli) of the bytes after the checksum field, up to the end of the last record.
+    /// magnetron writes this one.
     Crc32c,
 }
 
 impl Checksum {
-    /// `crc32` or `crc32c`.
+    /// Returns `crc32` or `crc32c`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -23,7 +24,7 @@ impl Checksum {
     }
 }
 
-/// Computes both checksums as the bytes of header and records go by.
+/// Computes both checksums while the header and the records are read.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     crc32: crc32fast::Hasher,
@@ -31,7 +32,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts with the bytes of the header before and after its checksum.
+    /// Starts with the header's bytes before and after its checksum.
     pub(crate) fn new([before, after]: [&[u8]; 2]) -> Self {
         let mut crc32 = crc32fast::Hasher::new();
         crc32.update(before);
@@ -52,7 +53,7 @@ impl Running {
         }
     }
 
-    /// The kind of checksum that gives `stored`, if any.
+    /// Returns the kind of checksum whose value is `stored`, if any.
     pub(crate) fn kind_of(&self, stored: u32) -> Option<Checksum> {
         [Checksum::Crc32, Checksum::Crc32c].into_iter().find(|&kind| self.value(kind) == stored)
     }

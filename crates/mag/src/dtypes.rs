@@ -21,18 +21,18 @@ const DTYPES: [(DType, &str); 13] = [
     (DType::I64, "int64"),
 ];
 
-/// The dtype of a code in versions 0.2 and 0.3.
+/// Returns the dtype of a code in versions 0.2 and 0.3.
 pub(crate) fn dtype_of(code: u64) -> Option<DType> {
     DTYPES.get(usize::try_from(code).ok()?).map(|(dtype, _)| *dtype)
 }
 
-/// The dtype of a code in version 0.1.
+/// Returns the dtype of a code in version 0.1.
 pub(crate) fn dtype_of_0_1(code: u8) -> Option<DType> {
     let float8 = 3;
     dtype_of(u64::from(if code < float8 { code } else { code.checked_add(1)? }))
 }
 
-/// The code and the name of a dtype, if it has one.
+/// Returns the code and the name of a dtype, if it has one.
 pub(crate) fn code_of(dtype: DType) -> Option<(usize, &'static str)> {
     let position = DTYPES.iter().position(|(other, _)| *other == dtype)?;
     DTYPES.get(position).map(|(_, name)| (position, *name))

@@ -1,4 +1,4 @@
-//! Changes the metadata and the names of tensors of a file. The values stay as they are.
+//! Changes the metadata of a file and the names of its tensors. The values stay as they are.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,16 @@ use crate::v1;
 use crate::version::Version;
 
 impl Index {
-    /// Renames tensors, which are given by position, and replaces the metadata, if given: returns the new content of the file.
-    /// The values stay as they are; the checksum of version 1 is computed again, of the same kind.
+    /// Renames tensors (`names` maps positions to new names), replaces the metadata if given, and returns the
+    /// new content of the file. The values stay as they are. The checksum of version 1 is recomputed and
+    /// keeps its kind.
     ///
-    /// The values keep their offsets if the records, or the manifest of version 0.3, still end before them. Then the file can be
-    /// changed in place.
+    /// The values keep their offsets if the records, or the manifest of version 0.3, still end before them.
+    /// The file can then be changed in place.
     ///
     /// # Errors
-    /// [`EditError::Write`] if the version cannot hold a name, a key or the metadata, if a name occurs twice, or if the file
-    /// has version 0.1 or 0.2 or big-endian values.
+    /// [`EditError::Write`] if the version cannot hold a name, a key or the metadata, if a name occurs twice,
+    /// or if the file has version 0.1 or 0.2 or big-endian values.
     pub fn edit(
         &self,
         _: &impl Source,
@@ -71,18 +72,18 @@ impl Index {
         let first = first.unwrap_or(self.file_len).max(self.index_end).min(self.file_len);
         let same = self.renamed(names, |offset| offset)?;
         let records = v1::records::len(&same, numbers);
-        // Shift by a multiple of 64, so that buffers stay aligned.
+        // Shifts by a multiple of 64, so that buffers stay aligned.
         let shift = records.checked_sub(first).map_or(Some(0), |more| align_up(more, v1::wire::ALIGNMENT));
         let shift = shift.unwrap_or(u64::MAX);
         let start = first.saturating_add(shift);
-        // In a file without values, the end need not be aligned, but an empty tensor must be.
+        // In a file without values, the end need not be aligned, but empty tensors must be.
         let aligned = start.saturating_sub(start % v1::wire::ALIGNMENT);
         let moved = |offset: u64| if offset >= first { offset.saturating_add(shift) } else { aligned };
         let tensors = self.renamed(names, moved)?;
         let mut head = v1::records::encode(&tensors, numbers, self.checksum.unwrap_or_default())?;
         let known = head.len() as u64;
         let mut file = NewFile::new();
-        // Fill the gap between records and values up to the first multiple of 64.
+        // Fills the gap between the records and the values up to the first multiple of 64.
         let filled = if shift > 0 { start } else { start.min(self.index_end.max(known)) };
         let filled = align_up(filled, v1::wire::ALIGNMENT).unwrap_or(filled).min(start);
         head.resize(usize::try_from(filled).unwrap_or(head.len()).max(head.len()), v1::wire::FILL);

@@ -1,19 +1,19 @@
-//! The rules that a MAG file, or a model to be written as one, can break.
+//! Errors about MAG files, and about models to be written as such.
 
 use modelfmt_core::DType;
 
 use crate::version::Version;
 
-/// Why a file cannot be read.
+/// The error for a file that cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
-/// Why a file cannot be written.
+/// The error for a file that cannot be written.
 pub type WriteError = modelfmt_write::WriteError<Fault>;
 
-/// Why a file cannot be edited.
+/// The error for a file that cannot be edited.
 pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
-/// The result of this crate's functions.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of MAG that a file, or a model to be written, can break.
@@ -32,12 +32,12 @@ pub enum Fault {
     /// The crate is built without the feature `v0_3`.
     #[error("is 300 (0.3.0), which is not compiled in: build with the feature `v0_3`")]
     WithoutV0_3,
-    /// The file has a layout that was never released, under the version number of one that was.
+    /// The file has a layout that was never released, with the version number of a released one.
     #[error(
         "is not \"SRP!\": sources of magnetron between 0.1.2 and 0.1.5, which were never released, wrote other files under version 100; write the model again with a released magnetron"
     )]
     Unreleased,
-    /// A part does not begin with its mark, which is four bytes that name it.
+    /// A part does not begin with its mark, the four bytes that name it.
     #[error("is {found:02x?} and not {expected:?}")]
     Mark {
         /// The expected mark.
@@ -51,7 +51,7 @@ pub enum Fault {
     /// The string pool has more bytes than versions 0.1 and 0.2 allow.
     #[error("is {0}; the strings of a pool take at most 128 MiB")]
     PoolLength(u32),
-    /// The offsets of strings do not begin at 0 and ascend, so a string would be empty or overlap.
+    /// The string offsets do not begin at 0 and ascend, so a string would be empty or overlap another.
     #[error("is not where the strings before it end: offsets begin with 0 and ascend")]
     PoolOffsets,
     /// A string contains a NUL.
@@ -79,7 +79,7 @@ pub enum Fault {
         /// The version.
         version: Version,
     },
-    /// The manifest or the values are not at a place where they can be.
+    /// The manifest or the values are at a place where they cannot be.
     #[error("is {found}; {rule}")]
     Place {
         /// The number in the file.
@@ -113,7 +113,8 @@ pub enum Fault {
     Rank {
         /// The number of dimensions of the tensor.
         found: usize,
-        /// The largest number: 255 in version 1, and 16 in version 0.3, because magnetron reads no more.
+        /// The largest number of dimensions: 255 in version 1, and 16 in version 0.3, because magnetron reads
+        /// no more.
         max: usize,
     },
     /// A dimension is greater than 2^63 − 1.
@@ -141,7 +142,7 @@ pub enum Fault {
     Checksum {
         /// The checksum in the header.
         stored: u32,
-        /// The CRC-32 of header and records.
+        /// The CRC-32 of the header and the records.
         crc32: u32,
         /// The CRC-32C of the records, as magnetron computes it.
         crc32c: u32,

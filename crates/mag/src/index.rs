@@ -1,4 +1,4 @@
-//! The content of a MAG file: its tensors and metadata, and where the values are; checked and owned.
+//! The content of a MAG file, checked and owned: its tensors and metadata, and where the values are.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::Object;
@@ -32,20 +32,20 @@ pub struct Index {
 }
 
 impl Index {
-    /// The version of the format that the file has.
+    /// Returns the version of the format that the file has.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// The tensors in file order.
+    /// Returns the tensors in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The metadata, in file order: numbers in version 1, the user's metadata (`usr_metadata`) in version 0.3, and nothing in
-    /// versions 0.1 and 0.2. Floats may be NaN or infinite.
+    /// Returns the metadata, in file order: numbers in version 1, the user's metadata (`usr_metadata`) in
+    /// version 0.3, and nothing in versions 0.1 and 0.2. Floats may be NaN or infinite.
     #[must_use]
     pub fn metadata(&self) -> &Object {
         #[cfg(feature = "v0_3")]
@@ -55,8 +55,8 @@ impl Index {
         self.numbers.as_object()
     }
 
-    /// A new copy of the metadata, equal to [`metadata`](Self::metadata). The index keeps no copy of it, since it takes several
-    /// times the memory of the file's bytes.
+    /// Returns a new copy of the metadata, equal to [`metadata`](Self::metadata). The index does not keep it,
+    /// because it takes several times the memory of the file's bytes.
     #[must_use]
     pub fn to_metadata(&self) -> Object {
         #[cfg(feature = "v0_3")]
@@ -66,38 +66,41 @@ impl Index {
         self.numbers.to_object()
     }
 
-    /// The number of metadata entries.
+    /// Returns the number of metadata entries.
     pub(crate) fn metadata_len(&self) -> usize {
         if self.numbers.len() == 0 { self.metadata().len() } else { self.numbers.len() }
     }
 
-    /// The manifest of version 0.3: when the file was written, and by which magnetron.
+    /// Returns the manifest of version 0.3, which states when and by which magnetron the file was written.
     #[cfg(feature = "v0_3")]
     #[must_use]
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_deref()
     }
 
-    /// The kind of checksum of the file. `None` if its version has none (0.3), or if it matches neither kind and the file was
-    /// opened with [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum).
+    /// Returns the kind of the file's checksum. Returns `None` if the version has no checksum (0.3), or if
+    /// the checksum matches neither kind and the file was opened with
+    /// [`OpenOptions::ignore_checksum`](crate::OpenOptions::ignore_checksum).
     #[must_use]
     pub const fn checksum(&self) -> Option<Checksum> {
         self.checksum
     }
 
-    /// Whether the file stores values big-endian, as version 0.3 allows. They are returned little-endian even then.
+    /// Returns whether the file stores values big-endian, as version 0.3 allows. Reads return them
+    /// little-endian even then.
     #[must_use]
     pub const fn is_big_endian(&self) -> bool {
         self.is_big_endian
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// Bytes of heap memory that the index takes, without the tree that [`metadata`](Self::metadata) makes on first use.
+    /// Returns the heap memory in bytes that the index takes, without the tree that
+    /// [`metadata`](Self::metadata) makes on first use.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         #[cfg(feature = "v0_3")]

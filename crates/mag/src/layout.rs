@@ -1,4 +1,5 @@
-//! Plans a file from the descriptions of its tensors: every offset and length. Everything is checked, and nothing is written.
+//! Plans a file from the descriptions of its tensors: every offset and length. Checks everything and writes
+//! nothing.
 
 use modelfmt_core::value::Object;
 use modelfmt_core::{
@@ -18,7 +19,7 @@ use crate::v1::wire::{MAX_DIM, MAX_KEY_LEN, MAX_RANK};
 use crate::version::{MAX_RANK_0_3, Version};
 use crate::{dtypes, v1};
 
-/// A file to write: checked and laid out, with header and records (or the manifest) encoded.
+/// A file to write: checked and laid out, with encoded header and records (or manifest).
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
@@ -31,12 +32,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Lays out a file of version 1: tensors and metadata (integers and floats) in the order given. A scalar (shape `[]`) becomes shape `[1]`,
-    /// because version 1 has no rank 0.
+    /// Lays out a file of version 1, with tensors and metadata (integers and floats) in the given order. A
+    /// scalar (shape `[]`) gets the shape `[1]`, because version 1 has no rank 0.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] for a tensor or key that version 1 cannot hold: a dtype without a code, a rank above 255, a tensor
-    /// without data, metadata that are no numbers of 64 bits, a key that is empty or longer than 65,535 bytes, a name that is used twice.
+    /// [`WriteError::Unsupported`] for a tensor or key that version 1 cannot hold: a dtype without a code, a
+    /// rank above 255, a tensor without data, metadata other than 64-bit numbers, a key that is empty or
+    /// longer than 65,535 bytes, a name that occurs twice.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Object,
@@ -55,11 +57,13 @@ impl Plan {
     }
 
     #[cfg(feature = "v0_3")]
-    /// Lays out a file of version 0.3, which magnetron 0.2 reads: tensors in the order given, and metadata of any kind.
+    /// Lays out a file of version 0.3, which magnetron 0.2 reads, with tensors in the given order and
+    /// metadata of any kind.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`] for a tensor that version 0.3 cannot hold: a dtype without a code, a rank above 16, a tensor
-    /// without data, a name longer than 65,535 bytes or used twice; if no tensor has bytes; for metadata that nest too deep.
+    /// [`WriteError::Unsupported`] for a tensor that version 0.3 cannot hold: a dtype without a code, a rank
+    /// above 16, a tensor without data, a name longer than 65,535 bytes or that occurs twice. Also if no
+    /// tensor has bytes, and for metadata that nest too deep.
     pub fn v0_3<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Object,
@@ -89,27 +93,27 @@ impl Plan {
         Ok(Self { tensors, head, segments, fill: 0, file_len })
     }
 
-    /// The tensors, in file order.
+    /// Returns the tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 }
 
-/// Whether version 1 has a code for a dtype. [`Version::can_hold`] answers this for any version.
+/// Returns whether version 1 has a code for a dtype. [`Version::can_hold`] returns this for any version.
 #[must_use]
 pub const fn can_hold(dtype: DType) -> bool {
     v1::wire::code_of(dtype).is_some()
 }
 
 impl Version {
-    /// Whether this version has a code for a dtype.
+    /// Returns whether this version has a code for a dtype.
     #[must_use]
     pub fn can_hold(self, dtype: DType) -> bool {
         match self {
@@ -120,7 +124,7 @@ impl Version {
     }
 }
 
-/// Lists the tensors, after checking that the version can hold them.
+/// Lists the tensors, after checking that the version can hold each of them.
 fn list<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
     version: Version,

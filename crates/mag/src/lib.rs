@@ -1,12 +1,13 @@
 //! Reads, writes and verifies MAG files, the tensor container of magnetron.
 //!
-//! Each magnetron reads only its own generation of the format. This crate reads all that were released ([`Version`]):
-//! version 1, which the format's document describes, 0.1.0 and 0.2.0, and 0.3.0, which magnetron writes today. It writes
-//! versions 1 ([`Plan::new`]) and 0.3 ([`Plan::v0_3`]).
+//! Each magnetron reads only its own generation of the format. This crate reads all generations that were
+//! released ([`Version`]): version 1, which the format's document describes, 0.1.0 and 0.2.0, and 0.3.0,
+//! which current versions of magnetron write. It writes versions 1 ([`Plan::new`]) and 0.3 ([`Plan::v0_3`]).
 //!
-//! A file of version 1 is a header, metadata records (numbers by key), tensor records, and the tensors' values, each at a multiple of 64 bytes. All
-//! numbers are little-endian. Version 0.3 has a JSON manifest ([`Manifest`]) with any metadata in place of the records, values at multiples of 4,096,
-//! and no checksum.
+//! A file of version 1 is a header, metadata records (numbers by key), tensor records, and the tensors'
+//! values, each at a multiple of 64 bytes. All numbers are little-endian. Instead of the records, version 0.3
+//! has a JSON manifest ([`Manifest`]) with any metadata. Its values are at multiples of 4,096, and it has no
+//! checksum.
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -21,12 +22,13 @@
 //! └──────────────────────────────┘
 //! ```
 //!
-//! The checksum covers header and records, not the values. There are two kinds: the CRC-32 of the document, and the CRC-32C that magnetron writes.
-//! Both are read and written ([`Checksum`]).
+//! The checksum covers the header and the records, not the values. There are two kinds: the CRC-32 of the
+//! document, and the CRC-32C that magnetron writes. This crate reads and writes both ([`Checksum`]).
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening reads header and records, never the values; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening a file reads the header and the records, never the
+//! values. Each tensor is then one read.
 //!
 //! ```
 //! use mag::value::Object;
@@ -51,8 +53,9 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 64 bytes in
-//! the file. Mapping a file relies on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to
+//! 64 bytes in the file. Mapping a file is `unsafe` (`modelfmt_core::Mmap`), because it relies on other
+//! processes not changing the file.
 //!
 //! ```
 //! # let path = "../../testdata/reference/trained.mag";
@@ -108,12 +111,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges arrive later, as from an object store, use [`AsyncReader`].
+//! If ranges arrive asynchronously, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! Opening refuses a file with a tensor that cannot be read, or with a checksum that does not match. [`Reader::verify`] also reports faults that do
-//! not prevent reading, such as overlapping or unaligned buffers. No checksum covers the values.
+//! Opening refuses a file with a tensor that cannot be read, or with a checksum that does not match.
+//! [`Reader::verify`] also reports faults that do not prevent reading, such as overlapping or unaligned
+//! buffers. No checksum covers the values.
 //!
 //! ```
 //! # let path = "../../testdata/reference/trained.mag";
@@ -130,9 +134,9 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
-//! memory use does not depend on the model's size. Values come from a list of byte slices, or from your own
-//! [`TensorData`]. The same input gives the same bytes.
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Values are then pulled
+//! piece by piece, so memory use does not depend on the model's size. Values come from a list of byte slices,
+//! or from your own [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
 //! use mag::value::Object;
@@ -154,7 +158,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! magnetron up to 0.1.2 expects `WriteOptions::new().checksum(Checksum::Crc32c)`. For magnetron 0.2 write version 0.3:
+//! magnetron up to 0.1.2 needs `WriteOptions::new().checksum(Checksum::Crc32c)`. For magnetron 0.2, write
+//! version 0.3:
 //!
 //! ```
 //! # #[cfg(feature = "v0_3")] {
@@ -179,18 +184,19 @@
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist; you can lower [`Limits`] further.
-//! An error says which record, which byte and which rule ([`Fault`]). A file whose checksum does not match is refused, unless you open it with
-//! [`OpenOptions::ignore_checksum`] to save what is left of it.
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can
+//! lower [`Limits`] further. An error names the record, the byte and the rule that it breaks ([`Fault`]). A
+//! file whose checksum does not match is refused, unless you open it with [`OpenOptions::ignore_checksum`] to
+//! rescue what is left of it.
 //!
 //! # Features
 //!
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
-//! - `v0_3` (default): version 0.3, whose manifest is JSON. Without it such a file is refused with an error that says so, and the crate
-//!   builds without serde.
+//! - `v0_3` (default): version 0.3, whose manifest is JSON. Without it, such a file is refused with an error
+//!   that says so, and the crate builds without serde.
 //! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
+//! The crate builds for `wasm32-unknown-unknown`, without file access. Offsets are 64 bits wide there too.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod checksum;

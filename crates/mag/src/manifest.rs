@@ -8,8 +8,8 @@ use modelfmt_core::value::{Object, Value, json};
 
 /// The manifest of version 0.3, without the tensors.
 ///
-/// The metadata is checked when the file is opened, and parsed into a tree on first use, because a tree takes up to ten times
-/// the memory of its text.
+/// The metadata is checked when the file is opened. It is parsed into a tree on first use, because a tree
+/// takes up to ten times the memory of its text.
 #[derive(Clone)]
 pub struct Manifest {
     timestamp: Box<str>,
@@ -20,7 +20,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Makes a manifest. `metadata_text` must be an object that has been checked.
+    /// Creates a manifest. `metadata_text` must be an object that has been checked.
     pub(crate) fn new(timestamp: &str, magnetron_version: &str, metadata_text: &str) -> Self {
         Self {
             timestamp: timestamp.into(),
@@ -30,24 +30,24 @@ impl Manifest {
         }
     }
 
-    /// When the file was written, as text: magnetron writes ISO 8601 with a zone.
+    /// Returns the time when the file was written, as text. magnetron writes ISO 8601 with a time zone.
     #[must_use]
     pub fn timestamp(&self) -> &str {
         &self.timestamp
     }
 
-    /// The version of magnetron that wrote the file, such as `0.2.2`.
+    /// Returns the version of magnetron that wrote the file, such as `0.2.2`.
     #[must_use]
     pub fn magnetron_version(&self) -> &str {
         &self.magnetron_version
     }
 
-    /// The user's own metadata (`usr_metadata`), in file order.
+    /// Returns the user's metadata (`usr_metadata`), in file order.
     pub(crate) fn metadata(&self) -> &Object {
         self.metadata.get_or_init(|| self.parsed())
     }
 
-    /// A new tree of the metadata; the manifest keeps no copy of it.
+    /// Returns a new tree of the metadata. The manifest does not keep a copy of it.
     pub(crate) fn to_metadata(&self) -> Object {
         self.metadata.get().cloned().unwrap_or_else(|| self.parsed())
     }
@@ -60,7 +60,7 @@ impl Manifest {
         }
     }
 
-    /// Bytes of heap memory that the manifest takes, without the tree.
+    /// Returns the heap memory in bytes that the manifest takes, without the tree.
     pub(crate) fn heap_size(&self) -> usize {
         self.timestamp
             .len()

@@ -1,4 +1,4 @@
-//! Metadata of version 1: numbers by key.
+//! The metadata of version 1: numbers by key.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::OnceLock;
@@ -50,22 +50,22 @@ impl Numbers {
         Ok(())
     }
 
-    /// The entries in file order.
+    /// Returns the entries in file order.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, Number)> + Clone {
         self.keys.iter().zip(self.values.iter().copied())
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Bytes of heap memory that the entries take.
+    /// Returns the heap memory in bytes that the entries take.
     pub(crate) fn heap_size(&self) -> usize {
         self.keys.heap_size().saturating_add(self.values.capacity().saturating_mul(size_of::<Number>()))
     }
 
-    /// An empty list with capacity for `entries` entries.
+    /// Creates an empty list with capacity for `entries` entries.
     pub(crate) fn with_capacity(entries: usize) -> Self {
         Self {
             keys: NameTable::with_capacity(entries),
@@ -74,17 +74,17 @@ impl Numbers {
         }
     }
 
-    /// Frees memory that was reserved and is not needed.
+    /// Releases reserved memory that is not needed.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.keys.shrink_to_fit();
     }
 
-    /// The entries as an object. It is made on first use, because it takes several times the memory.
+    /// Returns the entries as an object. It is made on first use, because it takes several times the memory.
     pub(crate) fn as_object(&self) -> &Object {
         self.object.get_or_init(|| self.iter().collect())
     }
 
-    /// A new object of the entries; this list keeps no copy of it.
+    /// Returns a new object with the entries. This list does not keep a copy of it.
     pub(crate) fn to_object(&self) -> Object {
         self.object.get().cloned().unwrap_or_else(|| self.iter().collect())
     }

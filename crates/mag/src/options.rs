@@ -1,8 +1,8 @@
-//! How files are written.
+//! The options for writing a file.
 
 use crate::checksum::Checksum;
 
-/// How a file of version 1 is written.
+/// Options for writing a file of version 1.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     pub(crate) checksum: Checksum,
@@ -10,20 +10,21 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// The default options: CRC-32, as in the document.
+    /// Creates the default options: CRC-32, as in the document.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves that many bytes between the records and the first buffer, for edits in place ([`Index::edit`](crate::Index::edit)).
+    /// Leaves this many bytes between the records and the first buffer, for edits in place
+    /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
         self.reserve = nbytes;
         self
     }
 
-    /// Sets the kind of checksum; magnetron up to 0.1.2 needs [`Checksum::Crc32c`].
+    /// Sets the kind of checksum. magnetron up to 0.1.2 needs [`Checksum::Crc32c`].
     #[must_use]
     pub const fn checksum(mut self, checksum: Checksum) -> Self {
         self.checksum = checksum;
@@ -32,9 +33,9 @@ impl WriteOptions {
 }
 
 #[cfg(feature = "v0_3")]
-/// The time and writer that the manifest of a file of version 0.3 states.
+/// Options for writing a file of version 0.3: the time and the writer in its manifest.
 ///
-/// The default time is a constant and not the current time, so that the same input gives the same bytes
+/// The default time is a constant instead of the current time, so that the same input gives the same bytes
 /// (docs/formats/mag.md#timestamps).
 #[derive(Clone, Debug)]
 pub struct ManifestOptions {
@@ -56,20 +57,22 @@ impl Default for ManifestOptions {
 
 #[cfg(feature = "v0_3")]
 impl ManifestOptions {
-    /// The default options: the beginning of 1970, and the last magnetron that this crate was tested with.
+    /// Creates the default options: the beginning of 1970, and the latest magnetron that this crate was
+    /// tested with.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves that many bytes between the manifest and the values, for edits in place ([`Index::edit`](crate::Index::edit)).
+    /// Leaves this many bytes between the manifest and the values, for edits in place
+    /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
         self.reserve = nbytes;
         self
     }
 
-    /// Sets the time of writing, in ISO 8601 with a zone, such as `2026-01-31T12:00:00+00:00`.
+    /// Sets the time of writing, in ISO 8601 with a time zone, such as `2026-01-31T12:00:00+00:00`.
     #[must_use]
     pub fn timestamp(mut self, timestamp: impl Into<String>) -> Self {
         self.timestamp = timestamp.into();

@@ -1,4 +1,5 @@
-//! Detects the version of a file, and calls the parser of that version.
+//! Parses bytes into an [`Index`], without I/O: detects the version of a file and calls the parser of that
+//! version.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -16,7 +17,7 @@ use crate::v0_3;
 use crate::version::Version;
 use crate::{v0_1, v1};
 
-/// Makes an [`Index`] from the bytes that it asks for; see [`Parser`](modelfmt_core::author::Parser).
+/// Parses an [`Index`] from the byte ranges that it asks for; see [`Parser`](modelfmt_core::author::Parser).
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
@@ -36,8 +37,8 @@ enum State {
 }
 
 impl IndexParser {
-    /// A parser for a file of `file_len` bytes. Without `require_checksum`, a file is indexed even if its checksum does not
-    /// match.
+    /// Creates a parser for a file of `file_len` bytes. Without `require_checksum`, a file whose checksum
+    /// does not match is accepted.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
         Self { limits, require_checksum, file_len, state: State::Begin }

@@ -6,7 +6,7 @@ use modelfmt_core::{Part, author::Cursor};
 use crate::error::{Error, Fault, Result};
 use crate::version::Version;
 
-/// The first bytes of a file, in every version.
+/// The first four bytes of a file, in every version.
 pub(crate) const MAGIC: [u8; 4] = *b"MAG!";
 
 impl Version {

@@ -1,4 +1,4 @@
-//! Opens MAG files: implements the traits of modelfmt-core's reader for this format.
+//! Opens MAG files: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -11,13 +11,13 @@ use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::parser::IndexParser;
 
-/// How a MAG file is opened: limits, and whether its checksum must match.
+/// Options for opening a MAG file: limits, and whether its checksum must match.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open MAG file: its [`Index`] and the source of its bytes.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open MAG file over bytes that arrive later, such as from an object store.
+/// An open MAG file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
@@ -63,7 +63,8 @@ impl FileIndex for Index {
         Ok(self.to_metadata().into())
     }
 
-    /// An object with `checksum`, the kind that the file has; null if it matches none or its version has none.
+    /// Returns an object with the key `checksum`: the kind of the file's checksum, or null if it matches no
+    /// kind or the version has none.
     fn details(&self) -> Object {
         let checksum = self.checksum().map_or(Value::Null, |kind| kind.name().into());
         #[cfg_attr(not(feature = "v0_3"), allow(unused_mut, reason = "the other versions have nothing more"))]

@@ -1,4 +1,4 @@
-//! The checks that opening does not make. The check names are the same as in `modelfmt verify`.
+//! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -47,7 +47,7 @@ fn crc(index: &Index) -> Vec<String> {
     index.checksum_fault.as_ref().map(finding).into_iter().collect()
 }
 
-/// The places of a file's values.
+/// The extents of a file's values.
 struct Layout<'a> {
     index: &'a Index,
     /// The extents of tensors, by position.
@@ -69,7 +69,7 @@ impl<'a> Layout<'a> {
         Part::named("tensor", self.index.tensors().info(position).map_or("", |info| info.name))
     }
 
-    /// The alignment of tensors with bytes, counted from `data`.
+    /// Returns the alignment of tensors that have bytes, counted from `data`.
     const fn alignment(&self) -> u64 {
         match self.index.version() {
             Version::V1 => ALIGNMENT,
@@ -79,14 +79,15 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Checks that every tensor is aligned, and that none overlaps the index or a part of another tensor. Tied tensors are
-    /// legal (docs/formats/mag.md#offsets).
+    /// Checks that every tensor is aligned, and that none overlaps the index or a part of another tensor.
+    /// Tied tensors are allowed (docs/formats/mag.md#offsets).
     fn extents(&self) -> Vec<String> {
         let (mut found, alignment) = (Vec::new(), self.alignment());
         let is_v1 = self.index.version() == Version::V1;
         for (position, extent) in self.extents.iter().enumerate() {
             let (part, offset) = (|| self.part(position), extent.offset());
-            // From version 0.1 on, an empty tensor is at the end of the previous one (docs/formats/mag.md#places-of-tensors).
+            // From version 0.1 on, an empty tensor is at the end of the previous tensor
+            // (docs/formats/mag.md#places-of-tensors).
             if !offset.is_multiple_of(alignment) && (is_v1 || !extent.is_empty()) {
                 found.push(format!(
                     "{} at byte {offset}: the offset is not a multiple of {alignment}",
@@ -114,7 +115,7 @@ impl<'a> Layout<'a> {
         found
     }
 
-    /// The gaps before tensors, from the start of the values on.
+    /// Returns the gaps before tensors, from the start of the values on.
     fn gaps(&self) -> impl Iterator<Item = Gap> {
         let is_v1 = self.index.version() == Version::V1;
         let mut end = self.index.data.offset();
@@ -127,13 +128,13 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// The end of the last tensor.
+    /// Returns the end of the last tensor.
     fn end(&self) -> u64 {
         let ends = self.extents.iter().map(|extent| extent.end());
         ends.max().unwrap_or_default().max(self.index.data.offset())
     }
 
-    /// A finding if more bytes follow the values than padding can be.
+    /// Returns a finding if more bytes follow the values than padding can have.
     fn trailing(&self) -> Option<String> {
         let (end, data) = (self.end(), self.index.data);
         let more = data.end().saturating_sub(end);
@@ -147,7 +148,7 @@ impl<'a> Layout<'a> {
     async fn padding(&self, source: &impl Fetch) -> Vec<String> {
         let mut found = Vec::new();
         let (index, alignment) = (self.index, self.alignment());
-        // A gap that is too long to be padding is reported elsewhere.
+        // A gap that is too long for padding is reported elsewhere.
         let mut places: Vec<(Part, u64, u64)> = vec![(
             Part::new("padding before the values"),
             index.index_end,
@@ -178,7 +179,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The bytes between a tensor and what precedes it.
+/// The bytes between a tensor and the part before it.
 struct Gap {
     begin: u64,
     end: u64,

@@ -3,16 +3,17 @@
 
 use std::fmt;
 
-/// The alignment in version 0.3 of the data and of each tensor.
+/// The alignment of the data and of each tensor in version 0.3.
 pub(crate) const PAGE: u64 = 4096;
 /// The largest number of dimensions that magnetron 0.2.2 loads (docs/formats/mag.md#places-of-tensors).
 pub(crate) const MAX_RANK_0_3: usize = 16;
 
-/// A version of the format. Each magnetron reads only its own version; this crate reads all of them.
+/// A version of the format. Each magnetron reads only its own version. This crate reads all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Version {
-    /// Version 1, which the document describes and magnetron wrote up to 0.1.2: records, a checksum, values at multiples of 64.
+    /// Version 1, which the document describes and magnetron up to 0.1.2 wrote: records, a checksum, values
+    /// at multiples of 64.
     #[default]
     V1,
     /// Version 0.1.0, written by magnetron 0.1.5 and 0.1.6: a string pool, descriptors, values without gaps.
@@ -27,7 +28,7 @@ impl Version {
     /// Every version that this crate reads.
     pub const ALL: &'static [Self] = &[Self::V1, Self::V0_1, Self::V0_2, Self::V0_3];
 
-    /// The version as text: `1`, `0.1.0`, `0.2.0` or `0.3.0`.
+    /// Returns the version as text: `1`, `0.1.0`, `0.2.0` or `0.3.0`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,7 +39,7 @@ impl Version {
         }
     }
 
-    /// The version number in a file. From 0.1.0 on it is major × 10,000 + minor × 100 + patch.
+    /// Returns the version number in a file. From 0.1.0 on it is major × 10,000 + minor × 100 + patch.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {

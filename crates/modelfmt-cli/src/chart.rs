@@ -1,11 +1,11 @@
-//! What charts are drawn with on this terminal.
+//! The characters with which charts are drawn on this terminal.
 
 use std::env;
 
 use modelfmt::show::Charset;
 
-/// Block characters, unless the locale names another encoding than UTF-8, or the terminal is one without such characters. Where no
-/// locale is set, as in a container, terminals are UTF-8.
+/// Returns block characters, unless the locale has an encoding other than UTF-8 or the terminal lacks such
+/// characters. If no locale is set, as in a container, the terminal is assumed to use UTF-8.
 pub(crate) fn charset() -> Charset {
     of(|name| env::var(name).ok().filter(|value| !value.is_empty()))
 }

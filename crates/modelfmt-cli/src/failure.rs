@@ -18,13 +18,13 @@ use modelfmt::wording::escaped_json;
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A check failed, or two models differ. Everything about it has been printed.
+    /// A check failed, or two models differ. The details have already been printed.
     Checked,
     /// Wrong usage that clap does not detect.
     Usage(String),
     /// A file that is given to an option is invalid.
     Input(String),
-    /// A job failed that has its own errors: the stable name of the kind, and the text.
+    /// A job failed with an error of its own: the stable name of its kind, and the text.
     #[cfg(feature = "remote")]
     Coded(&'static str, String),
     /// The library returned an error.
@@ -64,8 +64,8 @@ impl Failure {
         status
     }
 
-    /// The message; `None` if it was printed already, or if the reader of standard output has gone, as with `| head`, which is not
-    /// an error.
+    /// Returns the message, or `None` if it was already printed, or if standard output was closed, as with `|
+    /// head`, which is not an error.
     fn message(&self) -> Option<Message> {
         let message = |code, text| Some(Message { code, text, hint: "", causes: Vec::new() });
         match self {
@@ -84,7 +84,7 @@ impl Failure {
     }
 }
 
-/// An error as it is printed.
+/// An error in the form in which it is printed.
 struct Message {
     /// The stable name of the kind of error.
     code: &'static str,
@@ -156,13 +156,13 @@ impl Message {
     }
 }
 
-/// Whether the reader of standard output has gone.
+/// Checks whether standard output was closed by its reader.
 pub(crate) fn is_reader_gone(printed: &Result) -> bool {
     matches!(printed, Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints a line to standard error. A failure is ignored, because there is nowhere left to report it and it does not change the
-/// exit status.
+/// Prints a line to standard error. A failure is ignored, because it cannot be reported anywhere and does not
+/// change the exit status.
 pub(crate) fn say(line: impl std::fmt::Display) {
     let _ = writeln!(anstream::stderr(), "{}", without_secrets(&line.to_string()));
 }

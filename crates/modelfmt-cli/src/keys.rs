@@ -1,4 +1,4 @@
-//! Messages about keys that cannot be used. They contain nothing of the key files.
+//! Messages about keys that cannot be used. They never contain the content of key files.
 
 use modelfmt::keys::Error;
 use modelfmt::modelfmt_core::author::with_causes;

@@ -1,12 +1,12 @@
-//! The program `modelfmt`: arguments, tables and progress bars over the library with the same name.
+//! The program `modelfmt`: arguments, tables and progress bars on top of the library with the same name.
 //!
-//! It is also a library of one function, so that a package for another language can contain the program. Nothing else is public;
-//! the interface is what the program prints.
+//! It is also a library with one function, so that a package for another language can contain the program.
+//! Nothing else is public; the interface is what the program prints.
 
 mod args;
 mod chart;
 mod commands;
-mod dash;
+mod detached_signature;
 mod failure;
 mod flags;
 mod formats;
@@ -18,7 +18,7 @@ mod progress;
 #[cfg(feature = "remote")]
 mod remote;
 mod secrets;
-mod signature_beside;
+mod stdio;
 mod stop;
 mod streams;
 mod table;
@@ -37,8 +37,8 @@ use clap::{CommandFactory, FromArgMatches};
 use args::{Cli, Command};
 use failure::Failure;
 
-/// Runs the program with these arguments; the first is its name. Returns the exit status. It takes over SIGINT and SIGTERM, so call
-/// it only once in a process, and exit with the status afterwards.
+/// Runs the program with these arguments; the first is its name. Returns the exit status. This function
+/// handles SIGINT and SIGTERM, so call it only once in a process, and exit with the status afterwards.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     urls::note(&args);
@@ -51,7 +51,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(failure) => failure.report(false),
         };
     }
-    // Of an option that may stand anywhere, clap takes the last, so that arguments after a policy could replace it.
+    // For an option that is allowed anywhere, clap takes the last one, so later arguments could replace a
+    // policy.
     let before_files = args.iter().take_while(|arg| *arg != "--");
     if before_files.filter(|arg| is_policy(arg)).count() > 1 {
         let why = "--policy: it is given twice; one policy judges a run".to_owned();
@@ -97,10 +98,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // The error is only a result of the stop, which the user asked for.
+        // The error only results from the stop that the user requested.
         Err(failure) => match stop::status() {
             Some(status) => {
-                stop::say_now();
+                stop::print_exit_message();
                 status
             }
             None => failure.report(json),
@@ -112,7 +113,7 @@ fn is_policy(arg: &OsStr) -> bool {
     arg == "--policy" || arg.to_str().is_some_and(|arg| arg.starts_with("--policy="))
 }
 
-/// Prints help, the version, or an error of the arguments.
+/// Prints help, the version, or an error about the arguments.
 fn help(message: &clap::Error) -> ExitCode {
     let text = message.render().ansi().to_string();
     let text = urls::without_secrets(&text);

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use modelfmt::modelfmt_core::source::folder_of;
 
-/// These limits keep the search fast.
+/// Limits that keep the search fast.
 const MAX_FILES: usize = 1000;
 const MAX_LEN: usize = 256;
 /// The minimum similarity, between 0 (nothing in common) and 1 (equal).
 const ALIKE: f64 = 0.8;
 
-/// A file or folder in the same folder with a similar name, or the index of the set that was written under this name.
+/// Returns a file or folder in the same folder with a similar name, or the index of the set that was written
+/// under this name.
 pub(crate) fn nearest(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str().filter(|name| name.len() <= MAX_LEN)?;
     let index = path.with_file_name(format!("{name}.index.json"));
@@ -27,7 +28,8 @@ pub(crate) fn nearest(path: &Path) -> Option<PathBuf> {
     near.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, other)| path.with_file_name(other))
 }
 
-/// Whether two names differ only in their numbers. The names of the parts of a set do, and one part is no substitute for another.
+/// Checks whether two names differ only in their numbers, as the names of the parts of a set do. One part is
+/// no substitute for another.
 fn is_another_part(name: &str, other: &str) -> bool {
     let rest = |name: &str| name.chars().filter(|char| !char.is_ascii_digit()).collect::<String>();
     rest(name) == rest(other)

@@ -1,4 +1,4 @@
-//! The policy of the run, which judges every file that any command reads.
+//! The policy of the run, which decides about every file that any command reads.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ const VARIABLE: &str = "MODELFMT_POLICY";
 
 static POLICY: OnceLock<(Arc<Policy>, PathBuf)> = OnceLock::new();
 
-/// Reads the policy that the option names, or else the variable. One that cannot be used is an error, never ignored.
+/// Reads the policy that the option names, or else the variable. A policy that cannot be used is an error,
+/// and never ignored.
 pub(crate) fn read(option: Option<&Path>) -> Result {
     let variable = std::env::var_os(VARIABLE);
     let (path, what) = match (option, &variable) {
@@ -32,17 +33,17 @@ pub(crate) fn read(option: Option<&Path>) -> Result {
     Ok(())
 }
 
-/// The policy of the run.
+/// Returns the policy of the run.
 pub(crate) fn get() -> Option<&'static Arc<Policy>> {
     POLICY.get().map(|(policy, _)| policy)
 }
 
-/// The file of the policy, which no output may replace.
+/// Returns the path of the policy's file, which no output may replace.
 pub(crate) fn path() -> Option<PathBuf> {
     POLICY.get().map(|(_, path)| path.clone())
 }
 
-/// The options with which everything is opened.
+/// Returns the options for opening any file.
 pub(crate) fn open_options() -> OpenOptions {
     let options = OpenOptions::new();
     match get() {
@@ -51,7 +52,7 @@ pub(crate) fn open_options() -> OpenOptions {
     }
 }
 
-/// What identifies the policy, for lists of what was done under it.
+/// Returns the fingerprint of the policy, for lists of what was done under it.
 pub(crate) fn fingerprint() -> String {
     get().map(|policy| policy.fingerprint()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Progress: a bar for people, JSON lines for programs.
+//! Reports progress: a bar for people, JSON lines for programs.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ pub(crate) fn threads() -> usize {
     }
 }
 
-/// A bar on a terminal, or lines of JSON for a program. Prints nothing if there is neither, or with `quiet`.
+/// A bar on a terminal, or lines of JSON for a program. Prints nothing without either, or with `quiet`.
 pub(crate) struct Progress {
     bar: ProgressBar,
     lines: Option<Lines>,
@@ -41,7 +41,7 @@ impl Progress {
         let template =
             "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes}  {binary_bytes_per_sec}  {eta} left";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        // There is no steady tick: it needs a thread, and indicatif panics if it cannot start one.
+        // No steady tick: it needs a thread, and indicatif panics if it cannot start one.
         let bar = ProgressBar::new(total).with_style(style).with_message(what.to_owned());
         Self { bar, lines: None }
     }
@@ -51,7 +51,7 @@ impl Progress {
         if is_json { Self::lines(total, quiet) } else { Self::new(what, total, quiet) }
     }
 
-    /// Begins lines for a program, over `total` bytes; none with `quiet`.
+    /// Begins lines for a program, over `total` bytes. With `quiet` there are none.
     fn lines(total: u64, quiet: bool) -> Self {
         Self { bar: ProgressBar::hidden(), lines: (!quiet).then(|| Lines::new(total)) }
     }
@@ -72,13 +72,14 @@ impl Progress {
     }
 }
 
-/// A function that is called with how far a job is, and with its total; it says whether to go on.
+/// A function that is called with the progress of a job and its total, and returns whether to continue.
 #[cfg(feature = "remote")]
 pub(crate) type Tell<'a> = dyn Fn(u64, u64) -> ControlFlow<()> + Sync + 'a;
 
 #[cfg(feature = "remote")]
 impl Progress {
-    /// Runs `job` with the bar, for a job whose total is not known in the beginning, and then removes the bar.
+    /// Runs `job` with the bar, for a job whose total is not known at the beginning, and then removes the
+    /// bar.
     pub(crate) fn run_to<T>(&self, job: impl FnOnce(&Tell<'_>) -> T) -> T {
         let begun = Instant::now();
         let tell = |done, total| {
@@ -94,24 +95,24 @@ impl Progress {
         result
     }
 
-    /// Prints something without the bar in between.
+    /// Prints something while the bar is hidden.
     pub(crate) fn suspend(&self, print: impl FnOnce()) {
         self.bar.suspend(print);
     }
 }
 
-/// Makes lines that say from time to time how far a job is.
+/// Makes lines that report the progress of a job from time to time.
 struct Lines {
     total: u64,
     done: AtomicU64,
-    /// When the last line was due, in milliseconds since the job began.
+    /// The time at which the last line was due, in milliseconds since the job began.
     last: AtomicU64,
 }
 
 impl Lines {
-    /// The milliseconds from one line to the next.
+    /// The milliseconds between two lines.
     const EVERY: u64 = 500;
-    /// Of fewer bytes there are no lines: only a machine that does something else needs long for them.
+    /// For fewer bytes there are no lines: they take long only on a machine that is busy with something else.
     const LEAST: u64 = 1 << 20;
 
     const fn new(total: u64) -> Self {

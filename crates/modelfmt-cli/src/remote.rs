@@ -1,4 +1,4 @@
-//! Models at URLs of buckets and web servers, which are read by ranges, and written to buckets.
+//! Models at URLs of buckets and web servers. They are read by ranges, and written to buckets.
 
 use std::io;
 use std::path::Path;
@@ -10,17 +10,18 @@ use modelfmt_remote::{DiskCache, Location, Options, models};
 use crate::args::{OpenArgs, RemoteArgs};
 use crate::failure::{Failure, Result};
 
-/// The URL in an argument, if it is one. An invalid URL is an error here, so that nothing prints it as a path.
+/// Returns the URL in an argument, if it is one. An invalid URL is an error here, so that nothing prints it
+/// as a path.
 pub(crate) fn location(path: &Path) -> Result<Option<Location>> {
     models::location(path).map_err(|error| Failure::Input(error.to_string()))
 }
 
-/// The store for the whole run: connections are kept, and limits apply to all files together.
+/// Returns the store for the whole run: connections are kept, and limits apply to all files together.
 pub(crate) fn store(args: &OpenArgs) -> Result<Store> {
     store_with(&args.remote)
 }
 
-/// The same store, for a command that opens no model.
+/// Returns the same store, for a command that opens no model.
 pub(crate) fn store_with(args: &RemoteArgs) -> Result<Store> {
     static STORE: OnceLock<Store> = OnceLock::new();
     if let Some(store) = STORE.get() {

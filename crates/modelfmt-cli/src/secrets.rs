@@ -1,4 +1,5 @@
-//! Keys and passphrases, which come from files and never from the command line. No error contains a byte of them.
+//! Reads keys and passphrases, which come from files and never from the command line. No error contains a
+//! byte of them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,15 +14,15 @@ use modelfmt_keys::{PrivateKey, PublicKey};
 use zeroize::Zeroizing;
 
 use crate::args::{ConvertOptionArgs, OpenArgs, SealingArgs};
-use crate::dash::{self, is_dash};
 use crate::failure::{Failure, Result};
+use crate::stdio::{self, is_dash};
 use crate::{keys, policy};
 
 /// The maximum length of a key or passphrase, in bytes.
 const LONGEST: u64 = 64 << 10;
 
 impl OpenArgs {
-    /// The options with which the library opens a model. Reads keys and passphrases from their files.
+    /// Returns the options for opening a model with the library. Reads keys and passphrases from their files.
     pub(crate) fn options(&self) -> Result<OpenOptions> {
         let options = policy::open_options();
         let options = match self.pin {
@@ -39,7 +40,7 @@ impl OpenArgs {
     }
 }
 
-/// The requirements for a sealed file and the keys that open it, if any are given.
+/// Returns the requirements for a sealed file and the keys that open it, if any are given.
 fn access(args: &OpenArgs) -> Result<Option<Access>> {
     one_from_stdin(
         args.unlock.identity.iter().chain(&args.unlock.passphrase_file).chain(&args.unlock.key_file),
@@ -70,7 +71,7 @@ fn access(args: &OpenArgs) -> Result<Option<Access>> {
     Ok(is_given.then_some(access))
 }
 
-/// Who can open the output and who signs it, if anybody is given.
+/// Returns who can open the output and who signs it, if anybody is given.
 pub(crate) fn seal(encrypts: bool, how: &ConvertOptionArgs) -> Result<Option<SealOptions>> {
     let ConvertOptionArgs { sealing, open, .. } = how;
     one_from_stdin(files(how).iter())?;
@@ -132,14 +133,14 @@ fn openers(mut options: SealOptions, sealing: &SealingArgs, open: &OpenArgs) -> 
     Ok(options)
 }
 
-/// The files by which models are opened, which no output may replace.
+/// Returns the files by which models are opened, which no output may replace.
 pub(crate) fn files_of(open: &OpenArgs) -> Vec<PathBuf> {
     let lists =
         [&open.unlock.identity, &open.unlock.passphrase_file, &open.unlock.key_file, &open.signers.key];
     lists.into_iter().flatten().cloned().collect()
 }
 
-/// The files that hold keys and passphrases, which no output may replace.
+/// Returns the files that hold keys and passphrases, which no output may replace.
 pub(crate) fn files(how: &ConvertOptionArgs) -> Vec<PathBuf> {
     let ConvertOptionArgs { sealing, open, .. } = how;
     let lists = [&sealing.to_recipient, &sealing.sign, &sealing.old_passphrase_file, &sealing.old_key_file];
@@ -165,7 +166,7 @@ fn verifying_key(path: &Path) -> Result<VerifyingKey> {
     modelfmt::seal::verifying_key(&key).map_err(|error| bad(path, error))
 }
 
-/// Reads a private key that signs.
+/// Reads a private key for signing.
 pub(crate) fn signing_key(path: &Path) -> Result<SigningKey> {
     let key = PrivateKey::read(path).map_err(|error| keys::failed(&error))?;
     modelfmt::seal::signing_key(&key).map_err(|error| bad(path, error))
@@ -199,8 +200,8 @@ fn text(path: &Path) -> Result<Zeroizing<String>> {
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// Reads a small file into memory that is wiped afterwards. Standard input is read once and kept, for commands that open several
-/// models.
+/// Reads a small file into memory that is wiped afterwards. Standard input is read once and kept, for
+/// commands that open several models.
 fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
     if !is_dash(path) {
         return read(File::open(path), path);
@@ -209,17 +210,17 @@ fn bytes(path: &Path) -> Result<Zeroizing<Vec<u8>>> {
     if let Some(bytes) = kept.as_ref() {
         return Ok(bytes.clone());
     }
-    dash::has_secret();
+    stdio::has_secret();
     let bytes = read(Ok(io::stdin().lock()), path)?;
     *kept = Some(bytes.clone());
     Ok(bytes)
 }
 
-/// The secret that came from standard input.
+/// The secret that was read from standard input.
 static STDIN: Mutex<Option<Zeroizing<Vec<u8>>>> = Mutex::new(None);
 
 fn read(file: io::Result<impl Read>, path: &Path) -> Result<Zeroizing<Vec<u8>>> {
-    // The buffer has room for the whole secret, so that growing it leaves no copy behind.
+    // The buffer has room for the whole secret, because a growing buffer would leave copies in memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(LONGEST + 1).unwrap_or(1 << 16)));
     let read = file.and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
     read.map_err(|error| bad(path, error))?;

@@ -1,5 +1,5 @@
-//! Ends the program on SIGINT and SIGTERM. Work is asked to stop, and cleans up after itself. If it does not stop in time, the
-//! process ends all the same and leaves no files behind.
+//! Ends the program on SIGINT and SIGTERM. The running work is asked to stop and cleans up after itself. If
+//! it does not stop in time, the process still ends and leaves no files behind.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,20 +13,20 @@ use modelfmt::wording::Printable;
 
 use crate::failure::say;
 
-/// The time that work has to notice that it must stop.
+/// The time in which the work has to notice that it must stop.
 const GRACE: Duration = Duration::from_millis(400);
-/// The time that a bucket has to remove the parts of an upload.
+/// The time in which the parts of an upload are removed from a bucket.
 const TAKE_BACK: Duration = Duration::from_secs(5);
 
-/// The exit status for the signal, 128 plus its number; 0 as long as none came.
+/// The exit status for the signal, 128 plus its number; 0 before any signal.
 static STATUS: AtomicU8 = AtomicU8::new(0);
 
-/// Whether the work must stop.
+/// Checks whether the work must stop.
 pub(crate) fn is_asked() -> bool {
     STATUS.load(Ordering::Relaxed) != 0
 }
 
-/// The exit status of a process that was stopped by a signal; `None` if there was none.
+/// Returns the exit status after a signal, or `None` if there was none.
 pub(crate) fn status() -> Option<ExitCode> {
     match STATUS.load(Ordering::Relaxed) {
         0 => None,
@@ -34,41 +34,42 @@ pub(crate) fn status() -> Option<ExitCode> {
     }
 }
 
-/// What is said of what is left, once a signal has ended the work. Without, nothing is said.
-static AT_END: Mutex<Option<Line>> = Mutex::new(None);
+/// The line about what remains, to be printed once a signal has ended the work.
+static EXIT_MESSAGE: Mutex<Option<Line>> = Mutex::new(None);
 
 type Line = Box<dyn FnOnce() -> String + Send>;
 
-/// Has a line printed if a signal ends the program.
-pub(crate) fn say_at_end(line: impl FnOnce() -> String + Send + 'static) {
-    *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(line));
+/// Sets the line to print if a signal ends the program.
+pub(crate) fn set_exit_message(line: impl FnOnce() -> String + Send + 'static) {
+    *EXIT_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(line));
 }
 
-/// The work is complete, so a signal leaves nothing to say.
-pub(crate) fn say_nothing_at_end() {
-    *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = None;
+/// Removes the line, because the work is complete and a signal would leave nothing to report.
+pub(crate) fn clear_exit_message() {
+    *EXIT_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Prints the line, if there is one that was not printed yet.
-pub(crate) fn say_now() {
-    let line = AT_END.lock().unwrap_or_else(PoisonError::into_inner).take();
+/// Prints the line, if there is one that was not yet printed.
+pub(crate) fn print_exit_message() {
+    let line = EXIT_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(line) = line {
         say(line());
     }
 }
 
-/// If a signal ends the program, has it say whether a file was written that appears whole or not at all. A folder, a pipe or a device
-/// may have got a part.
+/// If a signal ends the program, prints whether a file was written that appears whole or not at all. A
+/// folder, a pipe or a device may have received a part.
 pub(crate) fn say_whether_written(output: &Path) {
     let (path, before) = (output.to_owned(), version(output));
-    say_at_end(move || match (version(&path), before) {
+    set_exit_message(move || match (version(&path), before) {
         (Ok(now), Ok(before)) if now == before => "interrupted; nothing was written".to_owned(),
         (Ok(_), Ok(_)) => format!("interrupted; {} had been written", Printable(&path.to_string_lossy())),
         _ => "interrupted".to_owned(),
     });
 }
 
-/// What tells a file from one that replaces it: nothing if there is none. An error for what is no file.
+/// Returns values that distinguish a file from one that replaces it, `None` if there is no file, or an error
+/// if the path is not a regular file.
 fn version(path: &Path) -> Result<Option<(u64, Option<SystemTime>)>, NoFile> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(Some((found.len(), found.modified().ok()))),
@@ -79,12 +80,14 @@ fn version(path: &Path) -> Result<Option<(u64, Option<SystemTime>)>, NoFile> {
 
 struct NoFile;
 
-/// Handles a signal. The first one asks the work to stop and gives it a moment; the second one ends the process at once.
+/// Handles a signal. The first one asks the work to stop and gives it a moment; the second one ends the
+/// process at once.
 fn on_signal(status: u8) {
     if STATUS.swap(status, Ordering::Relaxed) != 0 {
         end(status, GRACE);
     }
-    // The wait has its own thread, so that a second signal is noticed. Without a thread, the process ends at once.
+    // The wait has its own thread, so that a second signal is noticed. If no thread can be started, the
+    // process ends at once.
     let wait = move || {
         thread::sleep(GRACE);
         end(status, TAKE_BACK);
@@ -96,7 +99,7 @@ fn on_signal(status: u8) {
 
 /// Ends the process even if other threads are busy, perhaps in a read that never returns.
 fn end(status: u8, take_back: Duration) -> ! {
-    say_now();
+    print_exit_message();
     #[cfg(feature = "remote")]
     modelfmt_remote::abort_uploads(take_back);
     #[cfg(not(feature = "remote"))]
@@ -109,9 +112,10 @@ fn end(status: u8, take_back: Duration) -> ! {
 #[cfg(unix)]
 pub(crate) fn listen() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-    // If a limit on the size of files is reached, the write fails and its file is removed. By default the signal would end the process.
+    // At a limit on the size of files, the write fails and its file is removed. By default the signal would
+    // end the process.
     let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
-    // A signal that is ignored stays ignored: `nohup` asks for that, and so does a shell for its background jobs.
+    // Ignored signals stay ignored: `nohup` requires that, and so do background jobs of a shell.
     let ignored = ignored_signals();
     let heard =
         [SIGHUP, SIGINT, SIGTERM].into_iter().filter(move |signal| ignored & (1 << (signal - 1)) == 0);
@@ -129,8 +133,8 @@ pub(crate) fn listen() {
     }
 }
 
-/// The signals that were ignored when the process began, bit 0 for signal 1. If the system does not say, hangup counts as ignored,
-/// as with `nohup`.
+/// Returns the signals that were ignored when the process began, bit 0 for signal 1. If the system does not
+/// report them, hangup counts as ignored, as with `nohup`.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {
     const HANGUP: u64 = 1;
@@ -139,7 +143,7 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(HANGUP)
 }
 
-/// Begins to handle signals, as on Unix. One exit status stands for everything that ends a process here.
+/// Begins to handle signals, as on Unix. Here, one exit status stands for everything that ends a process.
 #[cfg(not(unix))]
 pub(crate) fn listen() {
     let _ = ctrlc::set_handler(|| on_signal(130));

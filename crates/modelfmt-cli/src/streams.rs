@@ -1,5 +1,5 @@
-//! Standard input and output instead of files, and pipes. Data that is read or written at positions goes through a temporary file,
-//! which has no name and so never stays behind.
+//! Standard input and output instead of files, and pipes. Data that has to be read or written at positions
+//! goes through a temporary file, which has no name and so is never left behind.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,10 +17,10 @@ use modelfmt::{Execution, Model, OpenOptions, VerifyLevel};
 use modelfmt_remote::{Location, models};
 
 use crate::args::OpenArgs;
-pub(crate) use crate::dash::is_dash;
 use crate::failure::{Failure, Result, say};
+pub(crate) use crate::stdio::is_dash;
 use crate::urls::shown;
-use crate::{dash, signature_beside, stop};
+use crate::{detached_signature, stdio, stop};
 
 /// The number of bytes that are copied at once.
 const PIECE: usize = 1 << 20;
@@ -30,7 +30,8 @@ pub(crate) fn open(path: &Path, open: &OpenArgs) -> Result<Model> {
     open_signed(path, open, &VerifyOptions::new(), true)
 }
 
-/// Opens a model, with options for the signature beside it. With `quiet`, verifying the signature shows no progress.
+/// Opens a model, with options for the signature next to it. With `quiet`, verifying the signature shows no
+/// progress.
 pub(crate) fn open_signed(
     path: &Path,
     open: &OpenArgs,
@@ -41,7 +42,7 @@ pub(crate) fn open_signed(
     said(open_with(path, open, &options)?)
 }
 
-/// Prints the warnings of opening a model, also with `--quiet`.
+/// Prints the warnings from opening a model, even with `--quiet`.
 #[allow(clippy::unnecessary_wraps, reason = "it is the end of a chain")]
 fn said(model: Model) -> Result<Model> {
     warn(model.path(), &model.warnings());
@@ -56,18 +57,18 @@ pub(crate) fn warn(path: &Path, warnings: &[String]) {
     }
 }
 
-/// The options with which a model is opened. If it needs a signature beside it, that is verified here, and later reads return only
-/// what was signed.
+/// Returns the options for opening a model. If it needs a signature next to it, that is verified here, and
+/// later reads return only what was signed.
 fn options(path: &Path, open: &OpenArgs, signatures: &VerifyOptions, quiet: bool) -> Result<OpenOptions> {
-    if !signature_beside::is_demanded(path, open) {
+    if !detached_signature::is_demanded(path, open) {
         return open.options();
     }
     let options = open.without_signers().options()?;
-    Ok(options.signed_files(signature_beside::signed(path, open, signatures, quiet)?))
+    Ok(options.signed_files(detached_signature::signed(path, open, signatures, quiet)?))
 }
 
-/// Opens a model whose values are copied to an output. With `no_verify`, a file with a wrong checksum is opened; without it, the
-/// error says if that would help.
+/// Opens a model whose values are copied to an output. With `no_verify`, a file with a wrong checksum is
+/// opened. Without it, the error says if that option would help.
 pub(crate) fn open_for_copy(path: &Path, no_verify: bool, open: &OpenArgs) -> Result<Model> {
     let options = options(path, open, &VerifyOptions::new(), true)?;
     let ignoring = options.clone().ignore_checksum(true);
@@ -95,21 +96,21 @@ fn open_with(path: &Path, open: &OpenArgs, options: &OpenOptions) -> Result<Mode
     }
 }
 
-/// Whether an argument is a URL on another machine.
+/// Checks whether an argument is a URL of another machine.
 #[cfg(feature = "remote")]
-pub(crate) fn is_far(path: &Path) -> Result<bool> {
+pub(crate) fn is_remote(path: &Path) -> Result<bool> {
     let place = crate::remote::location(path)?;
     Ok(place.is_some_and(|place| !matches!(place, Location::File(_))))
 }
 
 /// Without the feature, no argument is a URL.
 #[cfg(not(feature = "remote"))]
-pub(crate) fn is_far(_: &Path) -> Result<bool> {
+pub(crate) fn is_remote(_: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Fails for a URL if a command needs a local path; `why` says what to do.
-pub(crate) fn only_here(path: &Path, why: &str) -> Result {
+/// Fails for a URL if a command needs a local path; `why` says what to do instead.
+pub(crate) fn require_local(path: &Path, why: &str) -> Result {
     let is_url = path.to_str().is_some_and(|text| text.contains("://")) && !folder_of(path).exists();
     if is_url {
         return Err(Failure::Usage(format!("{}: {why}", shown(path).display())));
@@ -125,7 +126,7 @@ pub(crate) fn verify(
     work: &Execution<'_>,
 ) -> Result<FileReport> {
     let options = open.options()?;
-    // The error names the file; a URL is shown without its secrets.
+    // The error names the file. A URL is shown without its secrets.
     let unreadable = |failure| match failure {
         Failure::Job(modelfmt::Error::Open { path, source }) => {
             let error = modelfmt::Error::Open { path: path.clone(), source };
@@ -147,7 +148,7 @@ pub(crate) fn verify(
     })
 }
 
-/// Verifies a model like [`verify`], and the signature beside it.
+/// Verifies a model like [`verify`], and also the signature next to it.
 pub(crate) fn verify_signed(
     path: &Path,
     level: VerifyLevel,
@@ -164,7 +165,7 @@ pub(crate) fn verify_signed(
     }
 }
 
-/// Where a model is read from.
+/// The place from which a model is read.
 enum Place<'a> {
     Path(Cow<'a, Path>),
     Stream(FileSource),
@@ -198,14 +199,14 @@ fn local(path: &Path) -> Result<Place<'_>> {
     Ok(stream(path)?.map_or(Place::Path(Cow::Borrowed(path)), Place::Stream))
 }
 
-/// Opens what cannot be read at positions by its path: standard input and pipes.
+/// Opens standard input or a pipe, which cannot be read at positions by path.
 fn stream(path: &Path) -> Result<Option<FileSource>> {
     let failed = |source| Failure::Job(modelfmt::Error::Open { path: path.to_owned(), source });
     let file = if is_dash(path) {
         if io::stdin().is_terminal() {
             return Err(Failure::Usage("-: standard input is a terminal; send a model into it".to_owned()));
         }
-        if dash::had_secret() {
+        if stdio::had_secret() {
             let why = "-: standard input had a key or a passphrase, and is read once; name the model's file";
             return Err(Failure::Usage(why.to_owned()));
         }
@@ -250,7 +251,8 @@ fn spooled(mut stream: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// Adds the folder of temporary files to an error, because its disk may be full while that of the model is not.
+/// Adds the folder of temporary files to an error, because its disk may be full although the disk of the
+/// model is not.
 fn without_room(error: &io::Error) -> io::Error {
     let folder = std::env::temp_dir();
     let text = format!("no temporary file in {}, which TMPDIR chooses: {error}", folder.display());
@@ -271,7 +273,7 @@ fn copy(from: &mut impl Read, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> 
     Err(io::Error::other("stopped on request"))
 }
 
-/// Sends what `write` puts into a sink to standard output, after all of it was written without an error.
+/// Sends to standard output what `write` has written to a sink, once all of it was written without an error.
 pub(crate) fn to_stdout<T>(write: impl FnOnce(&FileSink) -> Result<T>) -> Result<T> {
     if io::stdout().is_terminal() {
         let text = "-: standard output is a terminal; send it to a file or a program";

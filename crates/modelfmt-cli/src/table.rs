@@ -1,4 +1,4 @@
-//! Rows in columns, as wide as a line may be.
+//! Prints rows in columns within the width of a line.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -10,11 +10,13 @@ use crate::width::width;
 /// The minimum number of characters in a line, however narrow the terminal is.
 const NARROW: usize = 24;
 
-/// Writes rows in columns. The first cell of a row is a name, and the last is text that other rows may not have. The column with the
-/// number `right` is aligned to the right, and units of sizes in it are below each other.
+/// Writes rows in columns. The first cell of a row is a name, and the last is text that other rows may not
+/// have. The column with the number `right` is aligned to the right, and units of sizes in it are below each
+/// other.
 ///
-/// Where lines are too narrow for all, a name that is too long has a line of its own, and so has the text at the end. Where they are
-/// narrower still, all names have, and the rest has as many lines as it needs.
+/// If lines are too narrow for all cells, a name that is too long gets its own line, and so does the text at
+/// the end. If they are even narrower, all names get their own lines, and the rest takes as many lines as it
+/// needs.
 pub(crate) fn write(rows: &[Vec<String>], right: Option<usize>, out: &mut dyn Write) -> Result {
     let columns = Columns::of(rows, right);
     let Some(width) = width().filter(|width| columns.sum(..) > *width) else {
@@ -30,7 +32,7 @@ pub(crate) fn write(rows: &[Vec<String>], right: Option<usize>, out: &mut dyn Wr
     rows.iter().try_for_each(|row| columns.narrow(row, width, out))
 }
 
-/// The number of characters of the longest line of rows in columns.
+/// Returns the number of characters of the longest line of rows in columns.
 pub(crate) fn width_of(rows: &[Vec<String>], right: Option<usize>) -> usize {
     Columns::of(rows, right).sum(..)
 }
@@ -43,7 +45,7 @@ fn len(cell: &str) -> usize {
 struct Columns {
     widths: Vec<usize>,
     right: Option<usize>,
-    /// Whether a size in the column at the right has a unit of three letters.
+    /// Whether a size in the right-aligned column has a unit of three letters.
     has_units: bool,
 }
 
@@ -67,13 +69,13 @@ impl Columns {
         self
     }
 
-    /// The width of a line of these columns, with two spaces between those that are not empty.
+    /// Returns the width of a line of these columns, with two spaces between those that are not empty.
     fn sum(&self, columns: impl SliceIndex<[usize], Output = [usize]>) -> usize {
         let widths = self.widths.get(columns).unwrap_or_default();
         widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum::<usize>().saturating_sub(2)
     }
 
-    /// A cell, with its unit where those of others are.
+    /// Returns a cell, padded so that its unit is below the units of others.
     fn cell<'c>(&self, column: usize, cell: &'c str) -> Cow<'c, str> {
         match self.has_units && self.right == Some(column) && cell.ends_with(" B") {
             true => format!("{cell}  ").into(),
@@ -95,7 +97,7 @@ impl Columns {
         line
     }
 
-    /// Writes a row whose name, or the text at whose end, may have a line of its own.
+    /// Writes a row whose name, or whose text at the end, may get its own line.
     fn narrow(&self, row: &[String], width: usize, out: &mut dyn Write) -> Result {
         let ([name, .., text], Some(first)) = (row, self.widths.first()) else {
             return Ok(writeln!(out, "{}", self.line(row))?);
@@ -118,7 +120,7 @@ impl Columns {
     }
 }
 
-/// Writes a row with a line of its own for the name.
+/// Writes a row with its name on a separate line.
 pub(crate) fn wrapped(row: &[String], out: &mut dyn Write) -> Result {
     let Some((name, rest)) = row.split_first() else { return Ok(()) };
     let indent = name.len() - name.trim_start().len();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Commands of other tools, and the one that does it here.
+/// Commands of other tools, and the equivalent command here.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["info", "ls", "list", "dump"], "to see what is in a file: modelfmt inspect FILE"),
     (&["cat", "print", "stats"], "for values and statistics of tensors: modelfmt show FILE --stats"),
@@ -41,7 +41,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// What helps where an argument is missing.
+/// Tips for missing arguments.
 const MISSING: &[(&str, &str)] = &[
     ("--key <KEY>", "to make a key: modelfmt keygen --type p256 -o KEY"),
     (
@@ -50,8 +50,8 @@ const MISSING: &[(&str, &str)] = &[
     ),
 ];
 
-/// Adds a tip to an error if a command or option is one of other tools, if there is a file or URL instead of a command, or if
-/// it is not clear what an argument that is missing is for.
+/// Adds a tip to an error about a command or option of another tool, a file or URL in place of a command, or
+/// a missing argument whose purpose may not be clear.
 pub(crate) fn added(mut error: clap::Error) -> clap::Error {
     if let Some(tip) = of(&error) {
         for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg] {

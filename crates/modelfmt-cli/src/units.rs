@@ -48,18 +48,18 @@ fn factor(unit: &str) -> Option<u64> {
     })
 }
 
-/// A number of bytes with a unit, such as `44.7 MiB`.
+/// Formats a number of bytes with a unit, such as `44.7 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
 
-/// A time in seconds, such as `0.03 s`.
+/// Formats a time in seconds, such as `0.03 s`.
 pub(crate) fn seconds(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 10.0 { format!("{seconds:.2} s") } else { format!("{seconds:.0} s") }
 }
 
-/// A count with separators, such as `22,713,216`.
+/// Formats a count with separators, such as `22,713,216`.
 pub(crate) fn count(number: u64) -> String {
     indicatif::HumanCount(number).to_string()
 }

@@ -1,11 +1,13 @@
-//! Prints URLs in the arguments without what may be secret: a user name, a password, a query string or a fragment.
+//! Prints URLs in the arguments without parts that may be secret: a user name, a password, a query string or
+//! a fragment.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The texts after `://` in the arguments, each with the part of it that may be printed; the longest first.
+/// The texts after `://` in the arguments, each with the part of it that may be printed; the longest text
+/// first.
 static URLS: OnceLock<Vec<(String, String)>> = OnceLock::new();
 
 /// Records the URLs in the arguments, before anything is printed.
@@ -13,8 +15,9 @@ pub(crate) fn note(args: &[OsString]) {
     URLS.get_or_init(|| in_arguments(args.iter().filter_map(|arg| arg.to_str())));
 }
 
-/// A text without what may be secret in the URLs of the arguments. All output about arguments goes through here last, because an
-/// argument can be quoted by anything: the argument parser, an error of the system, a path.
+/// Removes from a text what may be secret in the URLs of the arguments. All output about arguments passes
+/// through here last, because an argument can be quoted anywhere: by the argument parser, in an error of the
+/// system, as a path.
 pub(crate) fn without_secrets(text: &str) -> Cow<'_, str> {
     without(text, URLS.get().map_or(&[], Vec::as_slice))
 }
@@ -36,8 +39,8 @@ fn in_arguments<'a>(args: impl Iterator<Item = &'a str>) -> Vec<(String, String)
     urls
 }
 
-/// The URL in an argument: alone, or after an option or a name. Also the part before an `@` in it, because options take names with
-/// a version after one, and errors print the name.
+/// Returns the URL in an argument: alone, or after an option or a name. Also returns the part before an `@`
+/// in the URL, because options take names with a version after it, and errors print the name.
 fn in_argument(arg: &str) -> Vec<(String, String)> {
     let Some((before, rest)) = arg.split_once("://").filter(|(_, rest)| !rest.is_empty()) else {
         return Vec::new();
@@ -58,7 +61,8 @@ fn in_argument(arg: &str) -> Vec<(String, String)> {
     names.filter(|(name, _)| name != "://").chain([(format!("://{rest}"), whole)]).collect()
 }
 
-/// Whether it is a place in a bucket or on Hugging Face, of which every part may be printed: `@` begins a version there.
+/// Checks whether a URL is a place in a bucket or on Hugging Face, every part of which may be printed: there,
+/// `@` begins a version.
 #[cfg(feature = "remote")]
 fn has_no_secret(url: &str, scheme: &str) -> bool {
     let is_place = || matches!(modelfmt_remote::models::location(Path::new(url)), Ok(Some(_)));
@@ -70,7 +74,7 @@ fn has_no_secret(_: &str, _: &str) -> bool {
     false
 }
 
-/// An argument without secrets, for printing.
+/// Returns an argument without secrets, for printing.
 pub(crate) fn shown(path: &Path) -> Cow<'_, Path> {
     let text = path.to_string_lossy();
     let Some((scheme, _)) = text.split_once("://").filter(|_| !path.exists()) else {

@@ -12,15 +12,16 @@ use modelfmt::wording::Printable;
 use crate::failure::say;
 use crate::{policy, stop};
 
-/// The maximum depth of folders. Links that lead back to an entered folder are skipped before.
+/// The maximum depth of folders. Links that lead back to an entered folder are already skipped before this.
 const MAX_DEPTH: usize = 100;
 
 /// The files below a folder. Hidden files and folders are left out.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// The models, each once, in the order of their paths. A set is listed by its index, without the files that the index names.
+    /// The models, each once, in the order of their paths. A set is listed by its index, without the files
+    /// that the index names.
     pub(crate) models: Vec<PathBuf>,
-    /// Models of kinds that are not read, each with its kind.
+    /// Models of kinds that cannot be read, each with its kind.
     pub(crate) foreign: Vec<(PathBuf, &'static str)>,
     /// Files and folders that could not be read, and why.
     pub(crate) unreadable: Vec<(PathBuf, String)>,
@@ -52,8 +53,8 @@ pub(crate) fn walk(folder: &Path) -> Found {
     walk.finish()
 }
 
-/// Whether to look at an entry. Hidden entries are skipped, and folders that were entered before: links could otherwise lead to the
-/// same folders again and again, in very many ways.
+/// Checks whether an entry should be visited. Skips hidden entries, and folders that were already entered:
+/// links could lead to the same folders again and again, in very many ways.
 fn is_new(entry: &DirEntry, folders: &mut HashSet<PathBuf>) -> bool {
     if entry.depth() > 0 && entry.file_name().to_string_lossy().starts_with('.') {
         return false;
@@ -63,13 +64,13 @@ fn is_new(entry: &DirEntry, folders: &mut HashSet<PathBuf>) -> bool {
 
 #[derive(Default)]
 struct Walk {
-    /// The policy of the run judges what is looked into.
+    /// The policy of the run decides which files may be read.
     options: OpenOptions,
     found: Found,
-    /// The models by their real path: the path by which each is opened, and whether that is a link.
+    /// The models by their real paths, each with the path by which it is opened, and whether that is a link.
     models: BTreeMap<PathBuf, (PathBuf, bool)>,
     named: HashSet<PathBuf>,
-    /// The last foreign model folder that was entered: its files are not reported one by one.
+    /// The last foreign model folder that was entered. Its files are not reported one by one.
     foreign: Option<PathBuf>,
 }
 
@@ -129,7 +130,7 @@ impl Walk {
     }
 }
 
-/// Says once for each kind which models are not read, and what helps.
+/// Prints once for each kind which models cannot be read, and what helps.
 pub(crate) fn say_foreign(foreign: &[(PathBuf, &'static str)]) {
     for (hint, paths) in by_hint(foreign) {
         let Some(first) = paths.first() else { continue };
@@ -146,7 +147,7 @@ pub(crate) fn say_foreign(foreign: &[(PathBuf, &'static str)]) {
     }
 }
 
-/// The paths of each kind, in the order of the first of each.
+/// Returns the paths of each kind, in the order of the first of each.
 fn by_hint<'f>(foreign: &'f [(PathBuf, &'static str)]) -> Vec<(&'static str, Vec<&'f Path>)> {
     let mut kinds: Vec<(&'static str, Vec<&Path>)> = Vec::new();
     for (path, hint) in foreign {
@@ -158,10 +159,10 @@ fn by_hint<'f>(foreign: &'f [(PathBuf, &'static str)]) -> Vec<(&'static str, Vec
     kinds
 }
 
-/// The files that are skipped: of each kind how many, those of the most first.
+/// The number of skipped files of each kind, printed with the most frequent kind first.
 #[derive(Default)]
 pub(crate) struct Skipped {
-    /// By the name of the kind.
+    /// The numbers by the name of the kind.
     foreign: BTreeMap<&'static str, usize>,
     others: usize,
 }
@@ -175,7 +176,7 @@ impl Skipped {
     }
 }
 
-/// Text such as `46 other files skipped: 44 of TFLite, 2 of ONNX`.
+/// Prints text such as `46 other files skipped: 44 of TFLite, 2 of ONNX`.
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.others + self.foreign.values().sum::<usize>();
@@ -192,7 +193,7 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// Text such as `1 file` or `2 other files`.
+/// Returns text such as `1 file` or `2 other files`.
 pub(crate) fn files(number: usize, which: &str) -> String {
     format!("{number} {which}file{}", if number == 1 { "" } else { "s" })
 }

@@ -1,5 +1,5 @@
-//! Converts models to other formats ([`convert`](mod@convert)), extracts their tensors to files of their own ([`extract`]), and proves
-//! that one model is made of another ([`prove`]).
+//! Converts models to other formats ([`convert`](mod@convert)), extracts their tensors to separate files
+//! ([`extract`]), and proves that one model was made from another ([`prove`]).
 //!
 //! ```
 //! use modelfmt_convert::Conversion;

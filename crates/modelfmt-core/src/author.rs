@@ -1,9 +1,9 @@
-//! What the authors of format crates need, and readers of files do not.
+//! Items for the authors of format crates. Readers of files do not need them.
 //!
-//! A [`Parser`] asks for the bytes that it needs and makes an index of them: a [`Cursor`] reads records, every range becomes an
-//! [`Extent`], and names go into a [`NameTable`]. [`FileIndex`] is what the shared readers ask of an index, [`ShardMap`] what
-//! they ask of the index of a set. The readers of a format crate are aliases of [`Reader`](crate::Reader) and
-//! [`AsyncReader`](crate::AsyncReader) over them.
+//! A [`Parser`] requests the bytes that it needs and builds an index from them: a [`Cursor`] reads records,
+//! every range becomes an [`Extent`], and names go into a [`NameTable`]. The shared readers use an index
+//! through [`FileIndex`], and the index of a set through [`ShardMap`]. The readers of a format crate are
+//! aliases of [`Reader`](crate::Reader) and [`AsyncReader`](crate::AsyncReader) over these traits.
 
 pub use crate::cursor::Cursor;
 pub use crate::error::Shortened;

@@ -1,10 +1,10 @@
-//! A bounds-checked reader of numbers and text that knows where in the file it is.
+//! A bounds-checked reader of numbers and text that knows its position in the file.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::{CommonError, CommonFault, Part};
 
-/// Reads fields in sequence, little-endian unless [set otherwise](Self::big_endian). Running out of bytes is an error that
-/// names record, field and offset.
+/// Reads fields in sequence, little-endian unless [set otherwise](Self::big_endian). If the bytes run out,
+/// the error names the record, the field and the offset.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -16,13 +16,13 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor over `bytes`, which are at byte `base` of the file.
+    /// Creates a cursor over `bytes`, which are at byte `base` of the file.
     #[must_use]
     pub const fn new(bytes: &'a [u8], base: u64) -> Self {
         Self { bytes, pos: 0, base, record: "file", entry: None, is_big_endian: false }
     }
 
-    /// Reads numbers with the most significant byte first from here on, if that is asked for.
+    /// Sets whether numbers are read with the most significant byte first from here on.
     pub const fn big_endian(&mut self, is_big_endian: bool) {
         self.is_big_endian = is_big_endian;
     }
@@ -33,31 +33,31 @@ impl<'a> Cursor<'a> {
         self.entry = entry;
     }
 
-    /// Where in the file the next byte is.
+    /// Returns the offset of the next byte in the file.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.base.saturating_add(self.pos as u64)
     }
 
-    /// How many bytes of the slice have been read.
+    /// Returns the number of bytes of the slice have been read.
     #[must_use]
     pub const fn consumed(&self) -> usize {
         self.pos
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes are left.
     #[must_use]
     pub const fn remaining(&self) -> usize {
         self.bytes.len().saturating_sub(self.pos)
     }
 
-    /// The part of the file that is being read, for errors.
+    /// Returns the part of the file that is being read, for errors.
     #[must_use]
     pub const fn part(&self, field: &'static str) -> Part {
         Part { what: self.record, entry: self.entry, name: None, field: Some(field) }
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     ///
     /// # Errors
     /// [`CommonError::Truncated`] if fewer are left.
@@ -90,7 +90,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next `len` bytes as text.
+    /// Reads the next `len` bytes as text.
     ///
     /// # Errors
     /// [`CommonError::Truncated`] if fewer are left, [`CommonFault::Utf8`] if they are not UTF-8.
@@ -105,7 +105,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The next `count` 64-bit numbers.
+    /// Reads the next `count` 64-bit numbers.
     ///
     /// # Errors
     /// [`CommonError::Truncated`] if fewer are left.
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
         Ok(bytes.as_chunks().0.iter().map(move |&chunk| of(u64::from_le_bytes(chunk))))
     }
 
-    /// An 8-bit number.
+    /// Reads an 8-bit number.
     ///
     /// # Errors
     /// [`CommonError::Truncated`] if no byte is left.
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
         Ok(number)
     }
 
-    /// A 16-bit number.
+    /// Reads a 16-bit number.
     ///
     /// # Errors
     /// [`CommonError::Truncated`] if fewer than 2 bytes are left.
@@ -141,7 +141,7 @@ impl<'a> Cursor<'a> {
         Ok(if self.is_big_endian { number.swap_bytes() } else { number })
     }
 
-    /// A 32-bit number.
+    /// Reads a 32-bit number.
     ///
     /// # Errors
     /// [`CommonError::Truncated`] if fewer than 4 bytes are left.
@@ -151,7 +151,7 @@ impl<'a> Cursor<'a> {
         Ok(if self.is_big_endian { number.swap_bytes() } else { number })
     }
 
-    /// A 64-bit number.
+    /// Reads a 64-bit number.
     ///
     /// # Errors
     /// [`CommonError::Truncated`] if fewer than 8 bytes are left.

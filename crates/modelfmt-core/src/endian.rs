@@ -1,4 +1,4 @@
-//! Big-endian values of a file, read like all others: as little-endian bytes.
+//! Reads big-endian values of a file as little-endian bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -8,7 +8,8 @@ use tensor_core::{AlignedBuf, Bytes, DType};
 use crate::extent::Extent;
 use crate::fetch::Fetch;
 
-/// The size of the numbers in an element, which are swapped one by one: a complex number consists of two.
+/// Returns the size of the numbers in an element, which are swapped one by one. A complex number consists of
+/// two.
 fn number_size(dtype: DType) -> usize {
     match dtype {
         DType::C64 => 4,
@@ -16,7 +17,7 @@ fn number_size(dtype: DType) -> usize {
     }
 }
 
-/// Reverses the bytes of each number. The first byte must begin a number.
+/// Reverses the bytes of each number. `bytes` must begin at the start of a number.
 pub(crate) fn swap_bytes(dtype: DType, bytes: &mut [u8]) {
     let size = number_size(dtype);
     if size > 1 {
@@ -24,10 +25,10 @@ pub(crate) fn swap_bytes(dtype: DType, bytes: &mut [u8]) {
     }
 }
 
-/// Reads the big-endian values that lie at `extent`, as little-endian bytes.
+/// Reads the big-endian values at `extent`, as little-endian bytes.
 ///
 /// # Errors
-/// If they cannot be read.
+/// If the values cannot be read.
 pub(crate) async fn fetch_big_endian<'s>(
     source: &'s impl Fetch,
     dtype: DType,
@@ -45,11 +46,11 @@ pub(crate) async fn fetch_big_endian<'s>(
     Ok(Bytes::Owned(swapped))
 }
 
-/// Fills `out` with a part of the big-endian values that lie at `extent`, from their byte `offset` on, as little-endian bytes.
-/// The part may begin and end inside an element.
+/// Fills `out` with a part of the big-endian values at `extent`, from their byte `offset` on, as
+/// little-endian bytes. The part may begin and end inside an element.
 ///
 /// # Errors
-/// If it is not within the extent, or cannot be read.
+/// If the part is not within the extent, or cannot be read.
 pub(crate) async fn fetch_big_endian_into(
     source: &impl Fetch,
     dtype: DType,

@@ -1,11 +1,11 @@
-//! Byte ranges that have been checked against the file that they are in.
+//! Byte ranges that have been checked against the length of their file.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
 
 use crate::error::CommonFault;
 
-/// A byte range that lies within a file. The constructor checks it, so nobody can forget the check.
+/// A byte range that is within a file. The constructor checks it, so the check cannot be forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     offset: u64,
@@ -13,10 +13,11 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The `len` bytes from `offset`, if they lie within the first `end` bytes. An empty range may be at the end.
+    /// Creates the extent of the `len` bytes from `offset` on. They must be within the first `end` bytes. An
+    /// empty range may be at the end.
     ///
     /// # Errors
-    /// [`CommonFault::OutOfBounds`] if they do not.
+    /// [`CommonFault::OutOfBounds`] if they are not.
     pub const fn new(offset: u64, len: u64, end: u64) -> Result<Self, CommonFault> {
         match offset.checked_add(len) {
             Some(e) if e <= end => Ok(Self { offset, len }),
@@ -24,40 +25,40 @@ impl Extent {
         }
     }
 
-    /// Where it begins.
+    /// Returns the offset of the first byte.
     #[must_use]
     pub const fn offset(self) -> u64 {
         self.offset
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn len(self) -> u64 {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether the extent has no bytes.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// Where it ends.
+    /// Returns the offset after the last byte.
     #[must_use]
     pub const fn end(self) -> u64 {
-        self.offset.saturating_add(self.len) // `new` has seen that this does not overflow
+        self.offset.saturating_add(self.len) // does not overflow: checked by `new`
     }
 
-    /// As a range.
+    /// Returns the extent as a range.
     #[must_use]
     pub const fn range(self) -> Range<u64> {
         self.offset..self.end()
     }
 
-    /// The part of it that begins `offset` bytes in and is `len` long.
+    /// Returns the part of the extent that begins at its byte `offset` and has `len` bytes.
     ///
     /// # Errors
-    /// [`CommonFault::OutOfBounds`], in terms of this extent, if it has fewer bytes.
+    /// [`CommonFault::OutOfBounds`], with offsets relative to this extent, if it has fewer bytes.
     pub fn part(self, offset: u64, len: u64) -> Result<Self, CommonFault> {
         Self::new(offset, len, self.len)
             .map(|inner| Self { offset: self.offset.saturating_add(inner.offset), len })
@@ -67,15 +68,17 @@ impl Extent {
 /// Two extents that overlap without being the same; see [`overlaps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// Index, in the input, of the extent that begins first.
+    /// Index in the input of the extent that begins first.
     pub first: usize,
     /// Index of the extent that begins inside it.
     pub second: usize,
 }
 
-/// Finds extents that overlap in part. Equal extents (tied weights) are legal, and an empty extent overlaps nothing.
+/// Finds extents that overlap in part. Equal extents (tied weights) are allowed, and an empty extent overlaps
+/// nothing.
 ///
-/// Takes O(n log n). Each extent that begins inside an earlier one is reported once, with the earlier one that reaches furthest.
+/// Takes O(n log n). Each extent that begins inside an earlier one is reported once, together with the
+/// earlier one that ends last.
 #[must_use]
 pub fn overlaps(extents: &[Extent]) -> Vec<Overlap> {
     let mut order: Vec<usize> =
@@ -100,7 +103,8 @@ pub fn overlaps(extents: &[Extent]) -> Vec<Overlap> {
     found
 }
 
-/// The next multiple of `alignment` at or after `offset`; `None` if it does not fit into `u64`. An alignment of 0 counts as 1.
+/// Returns the first multiple of `alignment` that is not below `offset`; `None` if it does not fit `u64`. An
+/// alignment of 0 counts as 1.
 #[must_use]
 pub const fn align_up(offset: u64, alignment: u64) -> Option<u64> {
     if alignment == 0 { Some(offset) } else { offset.checked_next_multiple_of(alignment) }

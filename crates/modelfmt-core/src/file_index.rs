@@ -1,4 +1,4 @@
-//! The trait that each format's index implements, and that every reader uses.
+//! The trait of each format's index, which all readers use.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::future::{Future, ready};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tensor_core::{AlignedBuf, Bytes, TensorInfo};
 
-use crate::claims::{FileClaims, Wanted};
+use crate::claims::{FileClaims, WantedRange};
 use crate::endian::{fetch_big_endian, fetch_big_endian_into};
 use crate::error::{CommonFault, Error, Part};
 use crate::execution::Execution;
@@ -21,27 +21,28 @@ use crate::settings::OpenSettings;
 use crate::table::{Encoding, Location, TensorTable};
 use crate::value::{Object, Value};
 
-/// The index of one file: everything that a format says about it, but the values. [`Reader`](crate::Reader) adds a source, and
-/// does the rest.
+/// The index of one file: everything that its format describes, except the values. [`Reader`](crate::Reader)
+/// adds a source and implements all reads.
 ///
-/// The provided methods fit formats whose values are in the file as they are.
+/// The provided methods are for formats that store values without encoding.
 pub trait FileIndex: Sized {
-    /// The rules of the format.
+    /// The faults of the format.
     type Fault: crate::error::Fault;
-    /// The parser that makes the index from bytes.
+    /// The parser that builds the index from bytes.
     type Parser: Parser<Index = Self, Fault = Self::Fault>;
-    /// The format's own metadata type, which its writer takes too.
+    /// The format's own metadata type, which its writer also takes.
     type Metadata<'a>
     where
         Self: 'a;
 
-    /// The default limits.
+    /// Returns the default limits.
     #[must_use]
     fn default_limits() -> Limits {
         Limits::default()
     }
 
-    /// Parses the index of a file that is in memory, with the default settings. For a file that is read in parts, open a reader.
+    /// Parses the index of a file in memory, with the default settings. For a file that is read in parts,
+    /// open a reader.
     ///
     /// # Errors
     /// The first rule that the file breaks; [`Error::Limit`].
@@ -50,32 +51,33 @@ pub trait FileIndex: Sized {
         parse_source(Self::parser(bytes.len() as u64, &settings), &bytes)
     }
 
-    /// A parser for a file of `file_len` bytes.
+    /// Creates a parser for a file of `file_len` bytes.
     fn parser(file_len: u64, settings: &OpenSettings) -> Self::Parser;
 
-    /// The length of the indexed file in bytes.
+    /// Returns the length of the indexed file in bytes.
     fn file_len(&self) -> u64;
 
-    /// The tensors.
+    /// Returns the table of tensors.
     fn tensors(&self) -> &TensorTable;
 
-    /// Where the values of the tensor at a position lie.
+    /// Returns the place of the values of the tensor at a position.
     fn location(&self, position: usize) -> Option<Location> {
         let location = self.tensors().location(position)?;
         let encoding = if self.is_big_endian() { Encoding::BigEndian } else { location.encoding };
         Some(Location { encoding, ..location })
     }
 
-    /// Whether the file stores values big-endian. Reads give them little-endian anyway.
+    /// Returns whether the file stores values big-endian. Reads always return them little-endian.
     fn is_big_endian(&self) -> bool {
         false
     }
 
-    /// The values of the tensor at a position, decompressed on as many threads as `work` says (without `work`, as many as its
-    /// size is worth). Borrowed if the source is in memory and holds them in this form.
+    /// Returns the values of the tensor at a position, decompressed on the number of threads in `work`.
+    /// Without `work`, the tensor's size determines the number. The values are borrowed if the source is in
+    /// memory and holds them in this form.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; if they do not decompress.
+    /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; if the values do not decompress.
     fn read<'s, S: Fetch>(
         &self,
         source: &'s S,
@@ -97,7 +99,8 @@ pub trait FileIndex: Sized {
     /// Fills `out` with the values of the tensor at a position from byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; [`Error::OutOfRange`] if it has fewer bytes; if they do not decompress.
+    /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; [`Error::OutOfRange`] if the tensor has fewer
+    /// bytes; if the values do not decompress.
     fn read_into<S: Fetch>(
         &self,
         source: &S,
@@ -118,10 +121,12 @@ pub trait FileIndex: Sized {
         }
     }
 
-    /// A range of the bytes of the tensor at a position. Borrowed if the source is in memory and holds the values in this form.
+    /// Returns a range of the bytes of the tensor at a position. Borrowed if the source is in memory and
+    /// holds the values in this form.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; [`Error::OutOfRange`] if it has fewer bytes; if they do not decompress.
+    /// [`Error::NotFound`], [`Error::NoData`], [`Error::Io`]; [`Error::OutOfRange`] if the tensor has fewer
+    /// bytes; if the values do not decompress.
     fn read_range<'s, S: Fetch>(
         &self,
         source: &'s S,
@@ -133,7 +138,7 @@ pub trait FileIndex: Sized {
             let part = part_of(&info, &range)?;
             let location = self.location(position).ok_or_else(|| Error::no_such_position(position))?;
             let Some(offset) = location.offset else {
-                self.read_into(source, position, part.offset(), &mut []).await?; // it says why there are no bytes
+                self.read_into(source, position, part.offset(), &mut []).await?; // fails with the reason
                 return Err(Error::NoData { name: info.name.to_owned() });
             };
             let at = offset.saturating_add(part.offset());
@@ -150,16 +155,16 @@ pub trait FileIndex: Sized {
         }
     }
 
-    /// The range of the file that is read for all values of the tensor at a position; empty if opening has read them already.
-    /// `None` if there is no such tensor, or it has no data.
+    /// Returns the range of the file that is read for all values of the tensor at a position. It is empty if
+    /// they were read on opening. `None` if there is no such tensor, or it has no data.
     fn stored_extent(&self, position: usize) -> Option<Range<u64>> {
         let location = self.location(position)?;
         let offset = location.offset?;
         Some(offset..offset.saturating_add(location.stored_nbytes))
     }
 
-    /// The range of the file that is read for a range of the values of the tensor at a position. For a compressed tensor this is
-    /// the whole stored tensor, unless the format can find the blocks.
+    /// Returns the range of the file that is read for a range of the values of the tensor at a position. For
+    /// a compressed tensor this is the whole stored tensor, unless the format can find the blocks.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`] if the tensor has fewer bytes; if the blocks cannot be
@@ -182,20 +187,21 @@ pub trait FileIndex: Sized {
     fn claims<S: Fetch>(
         index: &Arc<Self>,
         source: &S,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         claims: &mut FileClaims<'_>,
     ) -> impl Future<Output = Result<(), Error<Self::Fault>>> {
         let _ = (index, source, wanted, claims);
         ready(Ok(()))
     }
 
-    /// Whether every read checks its values against the digests in the file before it returns a byte, so that no claim is needed.
+    /// Returns whether every read checks its values against the digests in the file before it returns a byte.
+    /// Then no claim is needed.
     fn checks_reads(&self) -> bool {
         false
     }
 
-    /// Checks the digests that the file has of its own index. This is done once for a job that reads many tensors; what is not
-    /// checked is noted in `claims`.
+    /// Checks the digests of the index itself. This is done once for a job that reads many tensors. A note in
+    /// `claims` says what is not checked.
     ///
     /// # Errors
     /// If the index is damaged.
@@ -208,10 +214,10 @@ pub trait FileIndex: Sized {
         ready(Ok(()))
     }
 
-    /// The version, as [`Container::version`](crate::Container::version) returns it.
+    /// Returns the version: see [`Container::version`](crate::Container::version).
     fn version_text(&self) -> Option<String>;
 
-    /// The file's metadata, as the format has it.
+    /// Returns the file's metadata in the type of the format.
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
@@ -220,13 +226,14 @@ pub trait FileIndex: Sized {
         source: &S,
     ) -> impl Future<Output = Result<Self::Metadata<'a>, Error<Self::Fault>>>;
 
-    /// The metadata as a tree, as [`Container::metadata`](crate::Container::metadata) returns it.
+    /// Returns the metadata as a tree: see [`Container::metadata`](crate::Container::metadata).
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
     fn metadata_tree<S: Fetch>(&self, source: &S) -> impl Future<Output = Result<Value, Error<Self::Fault>>>;
 
-    /// The metadata as a flat list, as [`Container::flat_metadata`](crate::Container::flat_metadata) returns it.
+    /// Returns the metadata as a flat list: see
+    /// [`Container::flat_metadata`](crate::Container::flat_metadata).
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
@@ -237,10 +244,11 @@ pub trait FileIndex: Sized {
         async move { self.metadata_tree(source).await.map(Value::into_object) }
     }
 
-    /// What only this format has, as [`Container::details`](crate::Container::details) returns it.
+    /// Returns the details that only this format has: see [`Container::details`](crate::Container::details).
     fn details(&self) -> Object;
 
-    /// Oddities that opening tolerated, as [`Container::warnings`](crate::Container::warnings) returns them.
+    /// Returns irregularities that were tolerated on opening: see
+    /// [`Container::warnings`](crate::Container::warnings).
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -254,7 +262,7 @@ pub trait FileIndex: Sized {
     ) -> impl Future<Output = Report>;
 }
 
-/// The tensor at a position, and its extent in a file that stores values as they are.
+/// Returns the tensor at a position, and its extent in a file that stores values without encoding.
 fn placed<I: FileIndex>(index: &I, position: usize) -> Result<(TensorInfo<'_>, Extent), Error<I::Fault>> {
     let info = index.tensors().info(position).ok_or_else(|| Error::no_such_position(position))?;
     let offset =
@@ -282,9 +290,9 @@ fn stored_range<I: FileIndex>(
     within.map(Extent::range).map_err(|fault| placed_badly(&info, at, fault))
 }
 
-/// A range of a tensor's bytes, if the tensor has it.
+/// Returns a range of a tensor's bytes as an extent, if the tensor has these bytes.
 fn part_of<F>(info: &TensorInfo<'_>, range: &Range<u64>) -> Result<Extent, Error<F>> {
-    let len = range.end.checked_sub(range.start).unwrap_or(u64::MAX); // one that ends before it begins is no range
+    let len = range.end.checked_sub(range.start).unwrap_or(u64::MAX); // an inverted range is invalid
     Extent::new(range.start, len, info.nbytes).map_err(|_| Error::out_of_range(info, range.start, len))
 }
 

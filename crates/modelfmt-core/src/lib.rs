@@ -1,11 +1,14 @@
-//! The shared half of reading model files: sources of bytes ([`Source`], [`Files`](source::Files)), tools to parse untrusted
-//! files ([`author`], [`Limits`]), the reader of all formats ([`Reader`]), and its results ([`Error`], [`Report`]). The crate
-//! `modelfmt-write` does the same for writing.
+//! The parts of reading model files that all formats share: sources of bytes ([`Source`],
+//! [`Files`](source::Files)), tools to parse untrusted files ([`author`], [`Limits`]), the reader of all
+//! formats ([`Reader`]), and its results ([`Error`], [`Report`]). The crate `modelfmt-write` does the same
+//! for writing.
 //!
-//! Three crates are re-exported here: `tensor-core` has the types that describe tensors ([`DType`], [`TensorInfo`], [`TensorView`]),
-//! `modelfmt-value` the tree of metadata ([`value`]), and `modelfmt-digest` digests of pieces in any order ([`ledger`]).
+//! Three crates are re-exported here: `tensor-core` has the types that describe tensors ([`DType`],
+//! [`TensorInfo`], [`TensorView`]), `modelfmt-value` the metadata tree ([`value`]), and `modelfmt-digest`
+//! digests of pieces in any order ([`ledger`]).
 //!
-//! If you want to read files, depend on a format crate instead; they re-export the parts of this crate that you need.
+//! To read files, depend on a format crate instead. Format crates re-export the parts of this crate that you
+//! need.
 //!
 //! ```text
 //!  Source: "give me this range"
@@ -55,8 +58,8 @@
 //!
 //! # Verifying
 //!
-//! A [`Report`] has every check that was made, with all of its findings. Heavy work ([`Execution`]) is done in pieces, on
-//! several cores if the source can be shared between threads.
+//! A [`Report`] lists every check that was made, with all findings. Heavy work ([`Execution`]) is done in
+//! pieces, on several cores if threads can share the source.
 //!
 //! ```
 //! use modelfmt_core::{VerifyLevel, Report, Execution};
@@ -78,8 +81,9 @@
 //!
 //! # Untrusted files
 //!
-//! Only a [`Cursor`](author::Cursor) indexes bytes of a file, every range passes through [`Extent::new`](author::Extent::new), every count through
-//! [`Limits`], and nothing is allocated for a number before the bytes that it claims are known to exist.
+//! Only a [`Cursor`](author::Cursor) indexes bytes of a file, every range passes through
+//! [`Extent::new`](author::Extent::new), and every count through [`Limits`]. Nothing is allocated for a
+//! number before the bytes that it claims are known to exist.
 //!
 //! # Features
 //!
@@ -87,13 +91,13 @@
 //! - `parallel` (default): [`Execution`] uses more than one thread. Results never depend on it.
 //! - `serde`: serializes [`value::Value`] and [`Report`], and deserializes values.
 //! - `json`: [`value::json`], metadata from and to JSON text; enables `serde`.
-//! - `proof`: the module `proof`, sources that check what they read against a hash that you know.
-//! - `direct`: on Linux, [`load`] can bypass the page cache, or let it drop what was read.
+//! - `proof`: the module `proof`, with sources that check the bytes they read against a hash that you know.
+//! - `direct`: on Linux, [`load`] can bypass the page cache, or make the cache drop the bytes that were read.
 //! - `crc32`: `author::Crc`, the CRC of pieces that come in any order.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, without access to files there; offsets stay 64 bits wide. On big-endian
-//! machines everything works except zero-copy slices of elements wider than a byte, which are an error
-//! ([`TensorError::Endianness`]); copying and decoding swap bytes.
+//! Everything builds for `wasm32-unknown-unknown`, without access to files there; offsets stay 64 bits wide.
+//! On big-endian machines everything works except zero-copy slices of elements wider than a byte, which are
+//! an error ([`TensorError::Endianness`]); copying and decoding swap bytes.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod author;

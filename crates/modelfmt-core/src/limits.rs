@@ -3,28 +3,28 @@
 
 use crate::error::{CommonError, Part};
 
-/// Limits on the memory and work that a file may cause. The defaults come from the specifications, or are far above real models.
-/// Lower them where memory is scarce, or raise them for a file that you trust.
+/// Limits on the memory and work that a file may cause. The defaults come from the specifications, or are far
+/// above real models. Lower them if memory is scarce, or raise them for a file that you trust.
 ///
-/// Whatever the limits, nothing is allocated for a count that the file's own bytes could not hold.
+/// Whatever the limits, nothing is allocated for a count that the bytes of the file could not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Tensors in a model. Default 2^32 − 1.
+    /// The number of tensors in a model. Default 2^32 − 1.
     pub tensors: u64,
-    /// Metadata entries, size variables, chunks or files of a set. Default 1,000,000.
+    /// The number of metadata entries, size variables, chunks or files of a set. Default 1,000,000.
     pub entries: u64,
-    /// Bytes of a name or key. Default 65,535.
+    /// The length of a name or key in bytes. Default 65,535.
     pub name_len: u64,
-    /// Dimensions of a tensor. Default 255.
+    /// The number of dimensions of a tensor. Default 255.
     pub rank: u64,
-    /// Bytes of an index (headers, records, a table of strings). Default 2^31.
+    /// The length of an index (headers, records, a table of strings) in bytes. Default 2^31.
     pub index_len: u64,
-    /// Bytes of one piece of metadata, decompressed. Default 2^31.
+    /// The length of one piece of metadata, decompressed, in bytes. Default 2^31.
     pub metadata_len: u64,
-    /// How many times larger than its stored size compressed metadata may become, plus 1 MiB. Default 1024.
+    /// Compressed metadata may expand to at most this many times its stored size, plus 1 MiB. Default 1024.
     pub expansion: u64,
-    /// Levels that JSON and MessagePack may nest. Default 127.
+    /// The levels that JSON and MessagePack may nest. Default 127.
     pub depth: u64,
 }
 
@@ -44,7 +44,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// `found` as a `usize`, if it is at most `max`.
+    /// Returns `found` as a `usize`, if it is at most `max`.
     ///
     /// # Errors
     /// [`CommonError::Limit`] if it is larger, or more than this machine can address.
@@ -55,11 +55,11 @@ impl Limits {
         }
     }
 
-    /// `count` as a `usize`, if that many records of at least `min_len` bytes fit into the `have` bytes that exist from byte `at`
-    /// on. Call it before anything is allocated for the count.
+    /// Returns `count` as a `usize`, if this number of records of at least `min_len` bytes fits the `have`
+    /// bytes that exist from byte `at` on. Call this before anything is allocated for the count.
     ///
     /// # Errors
-    /// [`CommonError::Truncated`] if they do not fit.
+    /// [`CommonError::Truncated`] if the records do not fit.
     pub fn fits(part: Part, at: u64, count: u64, min_len: u64, have: u64) -> Result<usize, CommonError> {
         let need = count.saturating_mul(min_len);
         match usize::try_from(count) {

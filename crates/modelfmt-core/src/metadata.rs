@@ -6,7 +6,7 @@ use crate::value::{JsonObject, ParseOptions};
 /// Parses the text of the part `metadata`, a JSON object that begins at byte `at` of the file.
 ///
 /// # Errors
-/// [`CommonFault::Metadata`] if it is not JSON, not an object, or beyond the options.
+/// [`CommonFault::Metadata`] if the text is not JSON, is not an object, or exceeds the options.
 pub fn parse_object(text: &[u8], at: u64, options: ParseOptions) -> Result<JsonObject, CommonError> {
     JsonObject::parse(text, options).map_err(|(offset, why)| CommonError::Malformed {
         part: Part::new("metadata"),

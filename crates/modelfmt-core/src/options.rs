@@ -1,4 +1,4 @@
-//! What can be chosen when a file is opened, whatever its format.
+//! The options for opening files, for all formats.
 
 use std::any::Any;
 use std::fmt;
@@ -9,8 +9,8 @@ use crate::file_index::FileIndex;
 use crate::limits::Limits;
 use crate::settings::OpenSettings;
 
-/// How files of a format, and sets of them, are opened. `I` is the format's index; each format crate has an alias of this type
-/// for its own.
+/// Options for opening files of a format, and sets of them. `I` is the format's index; each format crate has
+/// an alias of this type.
 pub struct OpenOptions<I> {
     settings: OpenSettings,
     index: PhantomData<fn() -> I>,
@@ -41,32 +41,33 @@ impl<I> From<OpenSettings> for OpenOptions<I> {
 }
 
 impl<I: FileIndex> OpenOptions<I> {
-    /// The default limits of the format. A checksum that opening looks at must match.
+    /// Returns the default options: the default limits of the format, and checksums must match.
     #[must_use]
     pub fn new() -> Self {
         OpenSettings::new(I::default_limits()).into()
     }
 
-    /// Limits on the memory and work that a file may cause.
+    /// Sets the limits on the memory and work that a file may cause.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
         self.settings.limits(limits).into()
     }
 
-    /// Opens a file even if a checksum that is checked on opening does not match, to see what can be read of it: the checksum of
-    /// a MAG file, or the one of an APR file's header. The other formats have none. `verify` still reports it.
+    /// Sets whether a file is opened even if a checksum that is checked on opening does not match, to recover
+    /// what can be read. This applies to the checksum of a MAG file, and to that of an APR file's header;
+    /// other formats have none. `verify` still reports the mismatch.
     #[must_use]
     pub fn ignore_checksum(self, ignore: bool) -> Self {
         self.settings.ignore_checksum(ignore).into()
     }
 
-    /// Adds a setting that only one format knows, such as the keys of a sealed file.
+    /// Adds a setting that only one format uses, such as the keys of a sealed file.
     #[must_use]
     pub fn with_extension<T: Any + Send + Sync>(self, extension: T) -> Self {
         self.settings.with_extension(Arc::new(extension)).into()
     }
 
-    /// The settings that these options pass to a parser.
+    /// Returns the settings that these options pass to a parser.
     #[must_use]
     pub const fn settings(&self) -> &OpenSettings {
         &self.settings

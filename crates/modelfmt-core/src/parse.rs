@@ -1,4 +1,4 @@
-//! Parsing without I/O: a parser says which bytes it needs, and its driver fetches them.
+//! Parsing without I/O: a parser requests the bytes it needs, and its driver fetches them.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -7,35 +7,38 @@ use crate::error::{CommonError, Error, Part};
 use crate::fetch::{Fetch, now};
 use crate::source::Source;
 
-/// Turns the bytes of a file into an index without any I/O, so that it serves a source, a fuzzer or an asynchronous loader alike.
-/// As long as [`need`](Self::need) returns a range, pass its bytes to [`feed`](Self::feed); then call [`finish`](Self::finish).
+/// Turns the bytes of a file into an index without any I/O, so it works with a source, a fuzzer or an
+/// asynchronous loader. As long as [`need`](Self::need) returns a range, pass its bytes to
+/// [`feed`](Self::feed); then call [`finish`](Self::finish).
 pub trait Parser: Sized {
-    /// The index that it makes.
+    /// The index that the parser builds.
     type Index;
-    /// The format's fault.
+    /// The fault type of the format.
     type Fault;
 
-    /// The bytes that are needed next; `None` when there are enough. Always within the file, and never empty.
+    /// Returns the range that is needed next; `None` when there are enough bytes. It is always within the
+    /// file, and never empty.
     fn need(&self) -> Option<Range<u64>>;
 
-    /// Takes the bytes from the start of the needed range on: at least the whole range, or more if you have them.
+    /// Takes the bytes from the start of the needed range on: at least the whole range, or more if you have
+    /// them.
     ///
     /// # Errors
-    /// If they break a rule of the format.
+    /// If the bytes break a rule of the format.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), Error<Self::Fault>>;
 
-    /// The index, once nothing more is needed.
+    /// Returns the index, once no more bytes are needed.
     ///
     /// # Errors
     /// If the file breaks a rule that can only be checked at the end.
     fn finish(self) -> Result<Self::Index, Error<Self::Fault>>;
 }
 
-/// Drives a parser over a source. A source in memory is fed as a whole, without a copy; any other in the ranges that the parser
-/// asks for.
+/// Drives a parser over a source. If the source is in memory, it is passed as a whole without a copy;
+/// otherwise the ranges that the parser requests are fetched.
 ///
 /// # Errors
-/// The errors of the parser, and of the source.
+/// The errors of the parser and of the source.
 pub async fn parse_fetched<P: Parser>(
     mut parser: P,
     source: &(impl Fetch + ?Sized),
@@ -53,10 +56,10 @@ pub async fn parse_fetched<P: Parser>(
     parser.finish()
 }
 
-/// Drives a parser over a blocking source, as [`parse_fetched`] does over an asynchronous one.
+/// Drives a parser over a blocking source: the counterpart of [`parse_fetched`].
 ///
 /// # Errors
-/// The errors of the parser, and of the source.
+/// The errors of the parser and of the source.
 pub fn parse_source<P: Parser>(
     parser: P,
     source: &(impl Source + ?Sized),
@@ -64,10 +67,11 @@ pub fn parse_source<P: Parser>(
     now(parse_fetched(parser, source))
 }
 
-/// Checks that a source is as long as the file that an index was made from.
+/// Checks that a source is as long as the file that an index was built from.
 ///
 /// # Errors
-/// [`CommonError::Truncated`] if it is shorter; a longer one is another file and is refused in the same way.
+/// [`CommonError::Truncated`] if the source is shorter; a longer one is a different file and gives the same
+/// error.
 pub fn require_len(found: u64, expected: u64) -> Result<(), CommonError> {
     if found == expected {
         return Ok(());

@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use crate::error::Part;
 
-/// How much a verifier checks.
+/// The level of detail of a verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VerifyLevel {
     /// Structure only: the index is read, nothing is hashed.
@@ -20,7 +20,7 @@ pub enum VerifyLevel {
 }
 
 impl VerifyLevel {
-    /// `header`, `control` or `full`.
+    /// Returns `header`, `control` or `full`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,19 +31,19 @@ impl VerifyLevel {
     }
 }
 
-/// How a check ended.
+/// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// It was made and has no findings.
+    /// The check has no findings.
     Ok,
-    /// It has findings.
+    /// The check has findings.
     Failed,
-    /// The file has nothing for it to look at.
+    /// The file has nothing to check.
     Absent,
 }
 
 impl Status {
-    /// `ok`, `failed` or `absent`.
+    /// Returns `ok`, `failed` or `absent`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,12 +54,13 @@ impl Status {
     }
 }
 
-/// A finding: what is wrong with a part of a file, and where.
+/// Formats a finding: what is wrong with a part of a file, and where.
 pub fn finding(part: &Part, at: u64, what: impl fmt::Display) -> String {
     format!("{part} at byte {at}: {what}")
 }
 
-/// An error with its causes, on one line. A cause that the text before it ends with is not said again.
+/// Formats an error with its causes, on one line. A cause is omitted if the text before it ends with the same
+/// text.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
@@ -76,12 +77,12 @@ pub struct Check {
     /// `structure`, `crc`, `ihsh`, `chunk-hashes`, `tensor-hashes`, `page-hashes`, `set-hashes`, `shard-crcs`, `lz4`,
     /// `padding`, `values`, `extents` or `signature`.
     pub name: &'static str,
-    /// How it ended.
+    /// The outcome.
     pub status: Status,
     /// What was checked, or the first finding.
     pub detail: String,
-    /// Whether the check has no findings but could not cover everything, such as content whose hash was never recorded. Then
-    /// `detail` says what it did not cover.
+    /// Whether the check has no findings but did not cover everything, for example content whose hash was
+    /// never recorded. Then `detail` describes what it did not cover.
     pub is_partial: bool,
 }
 
@@ -91,33 +92,34 @@ impl Check {
     }
 }
 
-/// The result of every check, and every finding.
+/// The results of all checks, and all findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// How much the verifier checked.
+    /// The level of the verification.
     pub level: VerifyLevel,
     /// The checks that the format has at this level, in order.
     pub checks: Vec<Check>,
-    /// Every finding of every check: what, where, which rule.
+    /// All findings of all checks: what, where, which rule.
     pub errors: Vec<String>,
 }
 
 impl Report {
-    /// A report without checks yet.
+    /// Creates a report without checks.
     #[must_use]
     pub const fn new(level: VerifyLevel) -> Self {
         Self { level, checks: Vec::new(), errors: Vec::new() }
     }
 
-    /// A report on a file that cannot be opened.
+    /// Creates a report on a file that cannot be opened.
     #[must_use]
     pub fn unreadable(level: VerifyLevel, reason: String) -> Self {
         let check = Check::new("structure", Status::Failed, reason.clone());
         Self { level, checks: vec![check], errors: vec![reason] }
     }
 
-    /// Adds a check: failed if it has findings, else passed. `looked_at` says what was checked, such as "12 chunks".
+    /// Adds a check: failed if it has findings, otherwise passed. `looked_at` describes what was checked,
+    /// such as "12 chunks".
     pub fn add(&mut self, name: &'static str, findings: Vec<String>, looked_at: impl Into<String>) {
         let (status, detail) = match findings.as_slice() {
             [] => (Status::Ok, looked_at.into()),
@@ -128,7 +130,8 @@ impl Report {
         self.errors.extend(findings);
     }
 
-    /// Adds a check, as [`add`](Self::add) does, that could not cover everything. `looked_at` says what it did not cover.
+    /// Adds a check like [`add`](Self::add), but one that did not cover everything. `looked_at` describes
+    /// what it did not cover.
     pub fn add_partial(&mut self, name: &'static str, findings: Vec<String>, looked_at: impl Into<String>) {
         self.add(name, findings, looked_at);
         if let Some(check) = self.checks.last_mut() {
@@ -136,24 +139,24 @@ impl Report {
         }
     }
 
-    /// Adds a check for which the file has nothing to look at.
+    /// Adds a check for which the file has nothing to check.
     pub fn add_absent(&mut self, name: &'static str, why: impl Into<String>) {
         self.checks.push(Check::new(name, Status::Absent, why.into()));
     }
 
-    /// Whether there are no findings.
+    /// Returns whether there are no findings.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.errors.is_empty() && self.checks.iter().all(|check| check.status != Status::Failed)
     }
 
-    /// The check with that name, if it was made.
+    /// Returns the check with that name, if it was made.
     #[must_use]
     pub fn check(&self, name: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.name == name)
     }
 
-    /// The report if it has no findings, else an error that carries it.
+    /// Returns the report if it has no findings, otherwise an error that contains it.
     ///
     /// # Errors
     /// [`VerifyError`] if there are findings.

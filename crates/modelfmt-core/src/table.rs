@@ -13,26 +13,26 @@ use crate::value::NameTable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Encoding {
-    /// As they are.
+    /// Without encoding.
     Raw,
-    /// As they are, but with the most significant byte of each number first.
+    /// Without encoding, but with the most significant byte of each number first.
     BigEndian,
     /// In LZ4 blocks.
     Lz4,
     /// In a zstd stream.
     Zstd,
-    /// In a deflate stream, as zip archives have them.
+    /// In a deflate stream, as in zip archives.
     Deflate,
-    /// As they are, but not contiguous in the order of the tensor: every read gathers them.
+    /// Without encoding, but not contiguous in the order of the tensor: every read gathers them.
     Strided,
-    /// As they are, but every read must be checked, which the format's own reader does.
+    /// Without encoding, but every read must be checked, which the format's own reader does.
     Checked,
     /// Encrypted, and perhaps compressed before that.
     Encrypted,
 }
 
 impl Encoding {
-    /// `raw` (checked or not), `big-endian`, `lz4`, `zstd`, `deflate`, `strided` or `encrypted`.
+    /// Returns `raw` (checked or not), `big-endian`, `lz4`, `zstd`, `deflate`, `strided` or `encrypted`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,41 +46,42 @@ impl Encoding {
         }
     }
 
-    /// Whether the values have to be decompressed, decrypted or gathered, so that no range of the file holds them as they are.
+    /// Returns whether the values must be decompressed, decrypted or gathered, so that no range of the file
+    /// holds them directly.
     #[must_use]
     pub const fn is_compressed(self) -> bool {
         matches!(self, Self::Lz4 | Self::Zstd | Self::Deflate | Self::Strided | Self::Encrypted)
     }
 }
 
-/// Where the values of a tensor lie.
+/// The place of a tensor's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The path of the file in a set, as the index names it; `None` for a single file.
     pub file: Option<String>,
-    /// Where they begin in that file; `None` for a tensor without data.
+    /// The offset of the values in that file; `None` for a tensor without data.
     pub offset: Option<u64>,
-    /// The number of bytes that they take there.
+    /// The number of bytes that the values take there.
     pub stored_nbytes: u64,
-    /// How they are stored.
+    /// The encoding of the values.
     pub encoding: Encoding,
 }
 
-/// Where the values of a tensor lie: a [`Location`] with a number instead of the name of its file.
+/// The place of a tensor's values: a [`Location`] with a number instead of the name of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The number of the file, as in [`Container::read_file`](crate::Container::read_file).
     pub file: usize,
-    /// Where they begin in that file; `None` for a tensor without data.
+    /// The offset of the values in that file; `None` for a tensor without data.
     pub offset: Option<u64>,
-    /// The number of bytes that they take there.
+    /// The number of bytes that the values take there.
     pub nbytes: u64,
-    /// How they are stored.
+    /// The encoding of the values.
     pub encoding: Encoding,
 }
 
 impl Stored {
-    /// A location in the file with that number.
+    /// Converts a location in the file with this number.
     #[must_use]
     pub const fn of(file: usize, location: &Location) -> Self {
         let &Location { offset, stored_nbytes, encoding, .. } = location;
@@ -97,12 +98,13 @@ struct Entry {
     dtype: DType,
 }
 
-/// Where a tensor of a set is in its file.
+/// The place of a tensor of a set in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The file lists it, at this position.
+    /// The file lists the tensor, at this position.
     Listed(usize),
-    /// The file does not list it; the index of the set says that its values are these bytes of the file.
+    /// The file does not list the tensor. According to the index of the set, its values are these bytes of
+    /// the file.
     Bytes(Extent),
 }
 
@@ -112,20 +114,20 @@ const NO_DATA: u64 = u64::MAX;
 /// A tensor to add to a [`TensorTable`].
 #[derive(Clone, Copy, Debug)]
 pub struct NewTensor<'a> {
-    /// Its name, which the table must not have yet.
+    /// The name, which must not be in the table yet.
     pub name: &'a str,
-    /// The type of its elements.
+    /// The dtype of the elements.
     pub dtype: DType,
-    /// Where its values begin; `None` for a tensor without data.
+    /// The offset of the values; `None` for a tensor without data.
     pub offset: Option<u64>,
-    /// The length of a [`DType::Packed`] tensor; for other types it follows from dtype and shape.
+    /// The length in bytes of a [`DType::Packed`] tensor. For other dtypes it follows from dtype and shape.
     pub packed_nbytes: u64,
 }
 
-/// The tensors of a model in their order, found by position or by name.
+/// The tensors of a model in order, found by position or by name.
 ///
-/// Names, dimensions and entries lie in a few flat vectors. Each tensor takes about 32 bytes, its name, 8 bytes per dimension and
-/// 7 bytes of hash table.
+/// Names, dimensions and entries are in a few flat vectors. Each tensor takes about 32 bytes, its name, 8
+/// bytes per dimension and 7 bytes of hash table.
 #[derive(Clone, Debug, Default)]
 pub struct TensorTable {
     entries: Vec<Entry>,
@@ -134,7 +136,8 @@ pub struct TensorTable {
 }
 
 impl TensorTable {
-    /// An empty table with room for `tensors`, a number that the caller has checked against the bytes that exist.
+    /// Creates an empty table with capacity for `tensors` tensors. The caller must check the number against
+    /// the bytes that exist.
     #[must_use]
     pub fn with_capacity(tensors: usize) -> Self {
         let names = NameTable::with_capacity(tensors);
@@ -142,8 +145,8 @@ impl TensorTable {
         Self { entries: Vec::with_capacity(tensors), names, dims: Vec::with_capacity(tensors) }
     }
 
-    /// The same, where very many tensors are compared by name in [`TensorTable::compare_names`], together, and not one by one in
-    /// [`TensorTable::push`]. Ten million are compared in a third of the time.
+    /// Creates a table in which very many names are compared together by [`TensorTable::compare_names`], and
+    /// not one by one in [`TensorTable::push`]. Comparing ten million names takes a third of the time.
     #[must_use]
     pub fn comparing_later(tensors: usize) -> Self {
         let names = NameTable::comparing_later(tensors);
@@ -153,7 +156,8 @@ impl TensorTable {
     /// Compares the names of the tensors in a table that [compares later](TensorTable::comparing_later).
     ///
     /// # Errors
-    /// [`CommonFault::Duplicate`], with the position and the name of the first tensor whose name an earlier one has.
+    /// [`CommonFault::Duplicate`], with the position and the name of the first tensor that has the name of an
+    /// earlier one.
     pub fn compare_names(&mut self) -> Result<(), (usize, String, CommonFault)> {
         self.names.compare().map_err(|position| {
             let name = self.names.name(position).unwrap_or_default().to_owned();
@@ -161,7 +165,8 @@ impl TensorTable {
         })
     }
 
-    /// Makes room for `tensors` more, a number that the caller has checked against the bytes that exist.
+    /// Reserves capacity for `tensors` more tensors. The caller must check the number against the bytes that
+    /// exist.
     pub fn reserve(&mut self, tensors: usize) {
         self.entries.reserve(tensors);
         self.names.reserve(tensors);
@@ -185,10 +190,11 @@ impl TensorTable {
         })
     }
 
-    /// Adds a tensor whose format computes the number of bytes from the shape by its own rule, `nbytes`.
+    /// Adds a tensor whose format computes the number of bytes from the shape with its own rule, `nbytes`.
     ///
     /// # Errors
-    /// If the table has the name already, the shape is too large, or the table is full; the errors of `nbytes`.
+    /// If the table already has the name, the shape is too large, or the table is full; the errors of
+    /// `nbytes`.
     #[expect(
         clippy::inline_always,
         reason = "called for each tensor of an index; opening MAG was 0.75 times as fast without"
@@ -210,7 +216,7 @@ impl TensorTable {
         pushed
     }
 
-    /// The same tensors, with the names that `names` has for their positions, and with their offsets mapped by `offset`.
+    /// Copies the table, with the names in `names` for their positions, and with offsets mapped by `offset`.
     ///
     /// # Errors
     /// [`CommonFault::Duplicate`] if a name would occur twice; [`CommonFault::TooManyNames`].
@@ -260,25 +266,25 @@ impl TensorTable {
         self.dims.shrink_to_fit();
     }
 
-    /// The number of tensors.
+    /// Returns the number of tensors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the table has no tensors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The position of the tensor with that name.
+    /// Returns the position of the tensor with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.names.find(name)
     }
 
-    /// The tensor at a position.
+    /// Returns the tensor at a position.
     #[must_use]
     pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
         let entry = self.entries.get(position)?;
@@ -288,13 +294,15 @@ impl TensorTable {
         Some(TensorInfo::with_nbytes(self.names.name(position)?, entry.dtype, shape, entry.nbytes, has_data))
     }
 
-    /// Where the values of the tensor at a position begin; `None` if there is no such tensor, or it has no data.
+    /// Returns the offset of the values of the tensor at a position; `None` if there is no such tensor, or it
+    /// has no data.
     #[must_use]
     pub fn offset(&self, position: usize) -> Option<u64> {
         self.entries.get(position).map(|entry| entry.offset).filter(|&offset| offset != NO_DATA)
     }
 
-    /// Where the values of the tensor at a position lie, in a file that stores values as they are.
+    /// Returns the place of the values of the tensor at a position, in a file that stores values without
+    /// encoding.
     #[must_use]
     pub fn location(&self, position: usize) -> Option<Location> {
         let entry = self.entries.get(position)?;
@@ -303,34 +311,36 @@ impl TensorTable {
         Some(Location { file: None, offset, stored_nbytes, encoding: Encoding::Raw })
     }
 
-    /// The extent of the values of the tensor at a position, in a file of `file_len` bytes that stores values as they are; `None`
-    /// if there is no such tensor, it has no data, or its values would not lie within the file.
+    /// Returns the extent of the values of the tensor at a position, in a file of `file_len` bytes that
+    /// stores values without encoding. `None` if there is no such tensor, it has no data, or its values would
+    /// not be within the file.
     #[must_use]
     pub fn extent(&self, position: usize, file_len: u64) -> Option<Extent> {
         let entry = self.entries.get(position).filter(|entry| entry.offset != NO_DATA)?;
         Extent::new(entry.offset, entry.nbytes, file_len).ok()
     }
 
-    /// Sets the offset of the values of the tensor at a position, for planners that compute the layout after listing.
+    /// Sets the offset of the values of the tensor at a position, for planners that compute the layout after
+    /// listing.
     pub fn set_offset(&mut self, position: usize, offset: u64) {
         if let Some(entry) = self.entries.get_mut(position) {
             entry.offset = offset;
         }
     }
 
-    /// The tensor with that name.
+    /// Returns the tensor with this name.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<TensorInfo<'_>> {
         self.info(self.find(name)?)
     }
 
-    /// The tensors in their order.
+    /// Returns the tensors in order.
     #[must_use]
     pub fn iter(&self) -> TableIter<'_> {
         TableIter { table: self, positions: 0..self.len() }
     }
 
-    /// The number of heap bytes that the table holds.
+    /// Returns the number of bytes of heap memory that the table takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.entries
@@ -350,7 +360,7 @@ impl<'a> IntoIterator for &'a TensorTable {
     }
 }
 
-/// The tensors of a [`TensorTable`] in their order.
+/// An iterator over the tensors of a [`TensorTable`], in order.
 #[derive(Clone, Debug)]
 pub struct TableIter<'a> {
     table: &'a TensorTable,

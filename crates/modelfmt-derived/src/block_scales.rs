@@ -1,4 +1,4 @@
-//! Scales of weights that are kept in blocks, such as NVFP4: a scale of all values of a weight is a tensor beside it.
+//! Scales of weights in blocks, such as NVFP4: the scale for all values of a weight is a tensor of its own.
 
 use modelfmt_core::DType;
 use modelfmt_metadata::schemes::{Schemes, is_weight, scale_name};
@@ -8,7 +8,8 @@ use modelfmt_model::model::Model;
 use modelfmt_model::model::mapped::{Computed, Program};
 use modelfmt_rules::wording::Choice;
 
-/// An error for a model whose weights are stored in a scheme, which a map does not take. `None` if it has none.
+/// Returns the error for a model with weights that are stored in a scheme, because a map does not take such
+/// weights. `None` if the model has none.
 pub(crate) fn stored(model: &Model) -> Result<Option<Error>> {
     let mut kinds = Schemes::find(model, true)?.kinds();
     if kinds.is_empty() {
@@ -22,7 +23,7 @@ pub(crate) fn stored(model: &Model) -> Result<Option<Error>> {
     Ok(Some(Error::Unmapped { path: model.path().to_owned(), why, help: Some(Choice::Dequantize) }))
 }
 
-/// The number of tensors at the end that are scales of weights in blocks.
+/// Returns the number of tensors at the end of a model that are scales of weights in blocks.
 pub(crate) fn count_of_scales(model: &Model) -> usize {
     let of = |name: &str| {
         let weight = format!("{}.weight", name.strip_suffix(".scale")?);
@@ -33,10 +34,11 @@ pub(crate) fn count_of_scales(model: &Model) -> usize {
     if model.format() == Format::Gguf { 0 } else { names.take_while(|info| of(info.name).is_some()).count() }
 }
 
-/// The scales of the weights in blocks that a map has made, with the names that llama.cpp has for them.
+/// Returns the scales of the weights in blocks that a map has computed, under llama.cpp's names for them.
 ///
 /// # Errors
-/// Text that names a tensor that is made of weights with several scales, or has a bias where llama.cpp takes none.
+/// A text that names a tensor that is computed from weights with several scales, or has a bias where
+/// llama.cpp accepts none.
 pub(crate) fn mapped_scales<'t>(
     model: &Model,
     made: impl Iterator<Item = (&'t str, &'t Program)>,
@@ -64,7 +66,7 @@ pub(crate) fn mapped_scales<'t>(
             return Err(format!("{name:?} has a scale and a bias, which llama.cpp does not compute with"));
         }
         let all = Program::concatenated(found, 0).map_err(|error| error.to_string())?;
-        scales.push(Computed::new(scale_name(name), all).fixed(true));
+        scales.push(Computed::new(scale_name(name), all).keep_dtype(true));
     }
     Ok(scales)
 }

@@ -1,4 +1,5 @@
-//! The model that is written in place of another: its adapters are merged, and its map has made other tensors of it.
+//! The model that is written instead of another: adapters are merged into it, and a map computes other
+//! tensors from it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,28 +20,28 @@ use crate::mapping::{Restored, Takes};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 use crate::{gguf_of_adapter, gguf_of_hub, hub_of_gguf, hub_of_hub};
 
-/// A model that is written in place of another.
+/// A model that is written instead of another.
 #[derive(Debug)]
 pub struct Derived<'m> {
     /// The model itself, if nothing had to be computed.
     pub model: Cow<'m, Model>,
-    /// Whether a map has made it.
+    /// Whether a map has computed it.
     pub is_mapped: bool,
-    /// The names of the tensors, as they are in the files, that an adapter changes.
+    /// The names, as they are in the files, of the tensors that an adapter changes.
     pub changed: BTreeSet<String>,
     /// What was done, for the user.
     pub notes: Vec<Note>,
 }
 
 impl<'m> Derived<'m> {
-    /// The model without a change.
+    /// Returns the model without a change.
     const fn same(model: Cow<'m, Model>) -> Self {
         Self { model, is_mapped: false, changed: BTreeSet::new(), notes: Vec::new() }
     }
 }
 
-/// Whether the map of a model takes a tensor of that name; `None` for a model that a conversion to `target` does not map. Where
-/// [`derived`] will fail, it takes all.
+/// Returns a function that says whether the map of a model takes a tensor of a given name. `None` if a
+/// conversion to `target` does not map the model. If [`derived`] will fail, the function accepts all names.
 #[must_use]
 #[cfg_attr(
     not(all(feature = "gguf", not(target_arch = "wasm32"))),
@@ -53,12 +54,13 @@ pub fn takes(model: &Model, target: Format, options: &ConvertOptions) -> Option<
     None
 }
 
-/// What is written in place of `model`: the adapters of the options are merged, and a folder of the hub or an adapter that becomes
-/// a GGUF is mapped. `will_map` says whether [`takes`] found a map.
+/// Returns the model to write instead of `model`: the adapters of the options are merged, and a hub folder or
+/// an adapter that becomes a GGUF is mapped. `will_map` says whether [`takes`] found a map.
 ///
 /// # Errors
-/// [`Error::Unmapped`](modelfmt_model::Error::Unmapped) if a map or an adapter does not fit the model; [`Error::Usage`](modelfmt_model::Error::Usage) for options that do not fit it; errors of
-/// the files beside it.
+/// [`Error::Unmapped`](modelfmt_model::Error::Unmapped) if a map or an adapter does not fit the model;
+/// [`Error::Usage`](modelfmt_model::Error::Usage) for options that do not fit it; errors of the files beside
+/// it.
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub fn derived<'m>(
     model: Cow<'m, Model>,
@@ -87,7 +89,8 @@ pub fn derived<'m>(
     Ok(derived)
 }
 
-/// What is written in place of `model`: the adapters of the options are merged. This build has no maps.
+/// Returns the model to write instead of `model`: the adapters of the options are merged. This build has no
+/// maps.
 ///
 /// # Errors
 /// [`Error::Unmapped`](modelfmt_model::Error::Unmapped) if an adapter does not fit the model; errors of the files beside it.
@@ -103,10 +106,10 @@ pub fn derived<'m>(
     Ok(Derived { changed, notes, ..Derived::same(model) })
 }
 
-/// The model itself: adapters and folders are files.
+/// Returns the model itself, because adapters and folders need files.
 ///
 /// # Errors
-/// None.
+/// Never.
 #[cfg(target_arch = "wasm32")]
 #[allow(clippy::unnecessary_wraps, reason = "as with files")]
 pub const fn derived<'m>(
@@ -118,7 +121,8 @@ pub const fn derived<'m>(
     Ok(Derived::same(model))
 }
 
-/// The names of the tensors that an adapter changes. `by_sums`: only those that are sums.
+/// Returns the names of the tensors that an adapter changes. With `by_sums`, only the names of those that are
+/// sums.
 #[cfg(not(target_arch = "wasm32"))]
 fn changed(model: &Model, options: &ConvertOptions, by_sums: bool) -> BTreeSet<String> {
     if options.tensors.lora.is_empty() {
@@ -133,12 +137,12 @@ fn changed(model: &Model, options: &ConvertOptions, by_sums: bool) -> BTreeSet<S
     positions.flat_map(|position| model.origins(position)).map(str::to_owned).collect()
 }
 
-/// The weights of the folder of the hub that a GGUF or another such folder becomes, with the adapters of the options merged, and what
-/// else is in it.
+/// Returns the weights of the hub folder that a GGUF or another hub folder becomes, with the adapters of the
+/// options merged, and the rest of the folder.
 ///
 /// # Errors
-/// [`Error::NoHubFolder`](modelfmt_model::Error::NoHubFolder) if the GGUF does not say what the folder needs; [`Error::Usage`](modelfmt_model::Error::Usage) for another model, and in a build without
-/// maps.
+/// [`Error::NoHubFolder`](modelfmt_model::Error::NoHubFolder) if the GGUF does not say what the folder needs;
+/// [`Error::Usage`](modelfmt_model::Error::Usage) for another model, and in a build without maps.
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub fn restored<'m>(model: &'m Model, options: &ConvertOptions) -> Result<(Cow<'m, Model>, Restored)> {
     let maps = Maps {
@@ -155,7 +159,7 @@ pub fn restored<'m>(model: &'m Model, options: &ConvertOptions) -> Result<(Cow<'
     Ok((weights, Restored { notes, ..restored }))
 }
 
-/// Refuses a folder of the hub in a build that cannot make one.
+/// Fails, because this build cannot make a hub folder.
 ///
 /// # Errors
 /// [`Error::Usage`](modelfmt_model::Error::Usage).

@@ -1,4 +1,5 @@
-//! An adapter of PEFT as llama.cpp reads it: GGUF with two matrices for each weight, named and moved as the map of its base says.
+//! Converts a PEFT adapter to a GGUF for llama.cpp with two matrices for each weight. The map of its base
+//! renames and rearranges them.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ use crate::lora::{Change, EMBEDDING, Kind, Orientation, f64_of, failed, peft};
 use crate::mapping::is_gguf;
 use crate::maps::{head, read_map};
 
-/// The adapter that llama.cpp reads, if the model is one of PEFT.
+/// Returns the adapter for llama.cpp, if the model is a PEFT adapter.
 pub(crate) fn mapped(model: &Model, options: &ConvertOptions) -> Result<Option<(Model, Vec<Note>)>> {
     let is_one = peft::is_adapter(model);
     match &options.tensors.base {
@@ -35,20 +36,20 @@ pub(crate) fn mapped(model: &Model, options: &ConvertOptions) -> Result<Option<(
     }
 }
 
-/// An adapter of PEFT with the names of a GGUF, for a base that is one.
+/// Returns a PEFT adapter with the names of a GGUF, if the base is a GGUF.
 pub(crate) fn named_as_in(base: &Model, adapter: &Model, options: &ConvertOptions) -> Result<Option<Model>> {
     let named = if is_gguf(base.format()) { mapped(adapter, options)? } else { None };
     Ok(named.map(|(named, _)| named))
 }
 
-/// The folder that the adapter names as its base.
+/// Returns the folder that the adapter names as its base.
 fn stated_base(model: &Model) -> Result<PathBuf> {
     const MAX_LEN: u64 = 1 << 20;
     let text = config::file(model.sidecars(), peft::CONFIG, MAX_LEN).map_err(|why| failed(model, why))?;
     let stated = text.and_then(|text| json::parse(&text).ok());
     let stated =
         stated.as_ref().and_then(|config| config.get("base_model_name_or_path")).and_then(Value::as_str);
-    // From where the program runs, as PEFT takes it, or from where the adapter is.
+    // The path is relative to the working directory, as in PEFT, or to the folder of the adapter.
     let file = model.input_paths().next();
     let beside = stated.and_then(|stated| Some(file.as_deref()?.parent()?.join(stated)));
     match (stated.map(Path::new), beside) {
@@ -66,7 +67,7 @@ fn stated_base(model: &Model) -> Result<PathBuf> {
 
 struct Adapter<'a> {
     model: &'a Model,
-    /// The base.
+    /// The folder of the base.
     folder: &'a Path,
 }
 
@@ -108,17 +109,17 @@ impl Adapter<'_> {
         let failed = |why: String| failed(self.model, format!("{}: {why}", path.display()));
         let options = self.model.related_options();
         if path.is_file() {
-            options.open_other(&path)?; // a policy says why it may not be read
+            options.open_other(&path)?; // fails with the reason if a policy refuses it
         }
-        // A pipe of that name is not waited for.
+        // This does not wait for a pipe of that name.
         let beside = Sidecars::in_folder(&options, self.folder);
         let text = config::file(&beside, "config.json", MAX_LEN).map_err(failed)?;
         let text = text.ok_or_else(|| failed("it is not there, and says what the base is".to_owned()))?;
         Config::parse(&text).map_err(|error| failed(error.to_string()))
     }
 
-    /// The number of the file, which llama.cpp divides by the rank of each pair: the first that is not 0, because llama.cpp takes 0 for
-    /// the rank.
+    /// Returns the alpha for the file, which llama.cpp divides by the rank of each pair: the first that is
+    /// not 0, because llama.cpp takes the rank instead of 0.
     fn common_alpha(&self, changes: &[Change]) -> Result<f32> {
         for change in changes {
             if let Some(alpha) = self.alpha(change)?.filter(|alpha| *alpha != 0.0) {
@@ -130,7 +131,7 @@ impl Adapter<'_> {
         Err(failed(self.model, "all its factors are 0, which llama.cpp takes for 1".to_owned()))
     }
 
-    /// The number that llama.cpp would divide by the rank of the pair.
+    /// Returns the alpha that llama.cpp would divide by the rank of the pair.
     #[expect(clippy::cast_possible_truncation, reason = "GGUF has it as f32")]
     fn alpha(&self, change: &Change) -> Result<Option<f32>> {
         let Kind::Delta(delta) = &change.kind else { return Ok(None) };
@@ -138,7 +139,7 @@ impl Adapter<'_> {
         Ok(Some((delta.number * f64_of(rank)) as f32))
     }
 
-    /// The two matrices of a weight.
+    /// Returns the two matrices of a weight.
     fn pair(&self, change: &Change, alpha: f32, (map, config): (&Map, &Config)) -> Result<[Computed; 2]> {
         let refused = |why: &str| failed(self.model, format!("{:?}: {why}", Shortened(&change.base)));
         let Kind::Delta(delta) = &change.kind else {
@@ -150,7 +151,7 @@ impl Adapter<'_> {
         let (a, b) = (input(delta.a)?, input(delta.b)?);
         let shape = [b.shape().first().copied().unwrap_or(0), a.shape().last().copied().unwrap_or(0)];
         let step = |error: ProgramError| refused(&error.to_string());
-        // Where the numbers differ, B has what the one in the file lacks.
+        // If the alpha of the pair is not that of the file, B is multiplied by their quotient.
         let own = self.alpha(change)?.unwrap_or(alpha);
         let factor = own / alpha;
         if !factor.is_finite() {
@@ -160,7 +161,7 @@ impl Adapter<'_> {
             if own == alpha { b } else { b.cast(DType::F32).and_then(|b| b.times(factor)).map_err(step)? };
         let (name, a, b) = if delta.orientation == Orientation::Transposed {
             let [outputs, inputs] = shape;
-            // (B · A)ᵀ is that of an embedding, whose rows are tokens.
+            // (B · A)ᵀ is the change of an embedding, whose rows are tokens.
             let (name, a) = map
                 .adapted(config, &change.base, [inputs, outputs], a.transposed().map_err(step)?)
                 .map_err(|error| self.unmapped(&error))?;

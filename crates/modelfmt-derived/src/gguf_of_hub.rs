@@ -1,4 +1,5 @@
-//! A folder of the hub as what llama.cpp loads: its tensors and metadata through the map of its family (`modelfmt_hub`).
+//! Converts a hub folder to what llama.cpp loads: tensors and metadata go through the map of its family
+//! (`modelfmt_hub`).
 
 use std::borrow::Cow;
 
@@ -18,13 +19,13 @@ use crate::lora::Made;
 use crate::mapping::{NONE, Takes, is_gguf};
 use crate::maps::{head, read_map};
 use crate::tokenizer::gguf as tokenizer;
-use crate::{block_scales, carried, gguf_of_adapter};
+use crate::{block_scales, extra_keys, gguf_of_adapter};
 
-/// The name of the file that says what a folder is.
+/// The name of the file that describes the model of a folder.
 const CONFIG: &str = "config.json";
 
-/// What is converted in place of a model, and notes about that: what its map makes of it, if it is a folder of the hub and becomes a
-/// GGUF, or the model itself.
+/// Returns the model to convert, and notes. For a hub folder or a PEFT adapter that becomes a GGUF, this is
+/// the model that the family's map computes. Otherwise it is the model itself.
 pub(crate) fn map<'m>(
     model: &'m Model,
     target: Format,
@@ -53,7 +54,8 @@ pub(crate) fn map<'m>(
     Ok((Cow::Owned(mapped), notes))
 }
 
-/// Whether a model is converted through a map, unless that fails: whether it is a folder of the hub that becomes a GGUF.
+/// Checks whether a model is a hub folder that becomes a GGUF, so that it is converted through a map unless
+/// that fails.
 fn will_map(model: &Model, target: Format, options: &ConvertOptions) -> bool {
     let asked = options.tensors.map.as_deref();
     let says_family =
@@ -61,8 +63,8 @@ fn will_map(model: &Model, target: Format, options: &ConvertOptions) -> bool {
     is_gguf(target) && !is_gguf(model.format()) && asked != Some(NONE) && (asked.is_some() || says_family())
 }
 
-/// Whether the map of a model that is [converted through one](will_map) takes a tensor of that name; `None` for another model. Where
-/// [`map`] will fail, it takes all.
+/// Returns a function that says whether the map of a model takes a tensor of a given name. `None` if the
+/// model is not [converted through a map](will_map). If [`map`] will fail, the function accepts all names.
 pub(crate) fn takes(model: &Model, target: Format, options: &ConvertOptions) -> Option<Box<Takes>> {
     if !will_map(model, target, options) {
         return None;
@@ -73,7 +75,7 @@ pub(crate) fn takes(model: &Model, target: Format, options: &ConvertOptions) -> 
     Some(Box::new(move |name| found.as_ref().is_none_or(|(map, config)| map.takes(config, name))))
 }
 
-/// What the map of a folder of the hub makes; `None` for another model.
+/// Returns what the map of a hub folder computes; `None` for another model.
 pub(crate) fn made(model: &Model, options: &ConvertOptions) -> Result<Option<Made>> {
     let asked = options.tensors.map.as_deref().filter(|asked| *asked != NONE);
     let folder = Folder { model };
@@ -88,11 +90,12 @@ pub(crate) fn made(model: &Model, options: &ConvertOptions) -> Result<Option<Mad
     Ok(Some(Made { architecture: map.architecture().to_owned(), tensors }))
 }
 
-/// The model that a map makes of a folder of the hub, with names, shapes and metadata as a GGUF would have them, and notes about
-/// that. Values are computed when they are read. `map` is a family, the name of a map or the path of one.
+/// Returns the model that a map computes from a hub folder, with names, shapes and metadata as in a GGUF, and
+/// notes about it. Values are computed when they are read. `map` is a family, or the name or path of a map.
 ///
 /// # Errors
-/// [`Error::Usage`] for a map that there is not, or a model that is no folder of the hub; [`Error::Unmapped`] if the map does not fit it.
+/// [`Error::Usage`] for a map that does not exist, or a model that is not a hub folder; [`Error::Unmapped`]
+/// if the map does not fit the model.
 pub fn mapped(model: &Model, map: &str) -> Result<(Model, Vec<Note>)> {
     let mut options = ConvertOptions::default();
     options.tensors.map = Some(map.to_owned());
@@ -100,10 +103,11 @@ pub fn mapped(model: &Model, map: &str) -> Result<(Model, Vec<Note>)> {
     Ok((model.into_owned(), notes))
 }
 
-/// A folder of the hub as a GGUF, by the map of its family, and notes about that; `None` for another model.
+/// Returns a hub folder or a PEFT adapter as a GGUF, by the map of its family, and notes about it; `None` for
+/// another model.
 ///
 /// # Errors
-/// [`Error::Unmapped`] if the map does not fit it.
+/// [`Error::Unmapped`] if the map does not fit the model.
 pub fn as_gguf(model: &Model) -> Result<Option<(Model, Vec<Note>)>> {
     let (mapped, notes) = map(model, Format::Gguf, &ConvertOptions::default())?;
     Ok(match mapped {
@@ -112,7 +116,7 @@ pub fn as_gguf(model: &Model) -> Result<Option<(Model, Vec<Note>)>> {
     })
 }
 
-/// A model and what is beside it.
+/// A model with the files beside it.
 struct Folder<'a> {
     model: &'a Model,
 }
@@ -122,21 +126,22 @@ impl Folder<'_> {
         Error::Unmapped { path: self.model.path().to_owned(), why: why.to_string(), help: None }
     }
 
-    /// An error of a map. Names and metadata can be written as they are where the map does not know them.
+    /// Makes an error from an error of a map. If the map does not know a family or a tensor, the error
+    /// suggests writing names and metadata unchanged.
     fn unmapped(&self, error: &MapError) -> Error {
         let is_unknown = matches!(error, MapError::UnknownFamily { .. } | MapError::UnknownTensor { .. });
         let help = is_unknown.then_some(Choice::Map);
         Error::Unmapped { path: self.model.path().to_owned(), why: error.to_string(), help }
     }
 
-    /// A file beside the model, if there is one.
-    fn beside(&self, name: &str) -> Result<Option<Vec<u8>>> {
+    /// Reads a file beside the model, if there is one.
+    fn sidecar(&self, name: &str) -> Result<Option<Vec<u8>>> {
         const MAX_LEN: u64 = 1 << 20;
         config::file(self.model.sidecars(), name, MAX_LEN)
             .map_err(|why| self.failed(&format!("{name}: {why}")))
     }
 
-    /// The config.json; `None` if there is none, and no map was asked for.
+    /// Reads the config.json; `None` if there is none, and no map was requested.
     fn config(&self, asked: Option<&str>) -> Result<Option<Config>> {
         if let Some(why) = self.model.sidecars().ignored(CONFIG) {
             return Err(self.failed(&why));
@@ -148,15 +153,15 @@ impl Folder<'_> {
             let help = Some(Choice::Map);
             return Err(Error::Unmapped { path: self.model.path().to_owned(), why: why.to_owned(), help });
         }
-        match (self.beside(CONFIG)?, asked) {
+        match (self.sidecar(CONFIG)?, asked) {
             (Some(text), _) => Config::parse(&text).map(Some).map_err(|error| self.failed(&error)),
             (None, Some(_)) => Err(Error::usage(Choice::Map, "there is no config.json beside the model")),
             (None, None) => Ok(None),
         }
     }
 
-    /// The map: the one that was asked for, or that of the family. `None` for a model whose family nobody says, and for one that has
-    /// the metadata of a GGUF already.
+    /// Returns the requested map, or the map of the family. `None` for a model without a stated family, and
+    /// for one that has the metadata of a GGUF already.
     fn map(&self, asked: Option<&str>, config: &Config) -> Result<Option<Map>> {
         if let Some(asked) = asked {
             return read_map(asked, self.model).map(Some);
@@ -168,7 +173,7 @@ impl Folder<'_> {
         Map::of_family(family).map(Some).map_err(|error| self.unmapped(&error))
     }
 
-    /// The model that the map makes, and notes about it.
+    /// Returns the model that the map computes, and notes about it.
     fn mapped(&self, map: &Map, config: &Config, pre: Option<&str>) -> Result<(Model, Vec<Note>)> {
         let model = self.model;
         model.open_all()?;
@@ -192,7 +197,7 @@ impl Folder<'_> {
             notes.push(Note::from(format!("the map leaves out {:?}{more}", Shortened(first))));
         }
         notes.extend(mapped.notes.iter().cloned().map(Note::from));
-        if let Some(text) = self.beside(POOLING)?.filter(|_| map.pools()) {
+        if let Some(text) = self.sidecar(POOLING)?.filter(|_| map.pools()) {
             match pooling(&text).map_err(|error| self.failed(&error))? {
                 Some(kind) => keys.push((format!("{}.pooling_type", map.architecture()), kind)),
                 None => notes.push(Note::from(format!(
@@ -207,23 +212,25 @@ impl Folder<'_> {
         }
         keys.extend(of_tokenizer);
         keys.extend(self.licence()?);
-        // What travels is what the other keys do not say.
-        let travelling = carried::keys(model, (map, config), &tensors, (&mapped, &keys), &mut notes)?;
+        // Only what the other keys do not say is carried.
+        let travelling = extra_keys::keys(model, (map, config), &tensors, (&mapped, &keys), &mut notes)?;
         keys.extend(travelling);
         let made = mapped.tensors.iter().map(|made| (&*made.name, &made.program));
         let scales = block_scales::mapped_scales(model, made).map_err(|why| {
             let (path, help) = (model.path().to_owned(), Some(Choice::Dequantize));
             Error::Unmapped { path, why, help }
         })?;
-        let computed =
-            mapped.tensors.into_iter().map(|made| Computed::new(made.name, made.program).fixed(made.is_f32));
+        let computed = mapped
+            .tensors
+            .into_iter()
+            .map(|made| Computed::new(made.name, made.program).keep_dtype(made.is_f32));
         let mapped = model.mapped(&head(model, &keys)?, computed.chain(scales).collect())?;
         Ok((mapped, notes))
     }
 
-    /// The licence that the model card states.
+    /// Reads the licence that the model card states.
     fn licence(&self) -> Result<Vec<(String, Key)>> {
-        let Some(text) = self.beside("README.md")? else { return Ok(Vec::new()) };
+        let Some(text) = self.sidecar("README.md")? else { return Ok(Vec::new()) };
         let card = card::parse(&String::from_utf8_lossy(&text));
         let stated = |name| match card.get(name)? {
             Value::String(text) => Some(text.to_string()),
@@ -234,7 +241,7 @@ impl Folder<'_> {
         Ok(keys.collect())
     }
 
-    /// The name of the model: what the config says, or the name of the folder.
+    /// Returns the name of the model from the config, or else the name of the folder.
     fn name(&self) -> Option<String> {
         let folder = || {
             let path = self.model.input_paths().next()?;

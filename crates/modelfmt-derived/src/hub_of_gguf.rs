@@ -1,4 +1,4 @@
-//! A GGUF as a folder of the hub: tensors, metadata and the files beside them, as `modelfmt_hub` restores them.
+//! Converts a GGUF to a hub folder: `modelfmt_hub` restores tensors, metadata and the files beside them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{Choice, Note};
 
-use crate::carried::are_same;
+use crate::extra_keys::are_same;
 use crate::mapping::{NONE, Restored, is_gguf};
 use crate::maps::read_map;
 
-/// The most factors of a rotation: one for each two dimensions of a head.
-const MOST_FACTORS: u64 = 1 << 16;
+/// The maximum number of factors of a rotation: one for each two dimensions of a head.
+const MAX_FACTORS: u64 = 1 << 16;
 
-/// Replaces the model, a GGUF, by the weights of the folder that it becomes.
+/// Replaces a GGUF by the weights of the hub folder that it becomes, and returns the rest of the folder.
 pub(crate) fn restore(model: &mut Cow<'_, Model>, options: &ConvertOptions) -> Result<Restored> {
     if !is_gguf(model.format()) {
         let why = format!(
@@ -92,14 +92,14 @@ impl Source<'_> {
         Ok((Restored { files, losses, notes: said }, weights))
     }
 
-    /// The tensors that a config becomes.
+    /// Reads the factors of rotations, which are tensors in a GGUF and belong to the config of a hub folder.
     fn factors(&self, tensors: &[HubTensor<'_>]) -> Result<BTreeMap<String, Vec<f32>>> {
         let mut found = BTreeMap::new();
         for (number, tensor) in
             tensors.iter().enumerate().filter(|(_, tensor)| FACTORS.contains(&tensor.name))
         {
             let count = Program::input(number, tensor.dtype, tensor.shape).nbytes().unwrap_or(u64::MAX) / 4;
-            if tensor.dtype != DType::F32 || tensor.shape.len() != 1 || count > MOST_FACTORS {
+            if tensor.dtype != DType::F32 || tensor.shape.len() != 1 || count > MAX_FACTORS {
                 continue;
             }
             let mut bytes = vec![0; usize::try_from(count).unwrap_or(0) * 4];
@@ -115,7 +115,7 @@ fn unsupported(loss: &Loss) -> Unsupported {
     Unsupported::loss(loss.kind, &loss.name, loss.why.as_str())
 }
 
-/// A safetensors file without tensors, with the metadata that the hub's libraries ask for.
+/// Makes a safetensors file without tensors, with the metadata that the hub's libraries expect.
 fn head(model: &Model) -> Result<Model> {
     const HEADER: &str = r#"{"__metadata__":{"format":"pt"}}"#;
     let mut file = (HEADER.len() as u64).to_le_bytes().to_vec();

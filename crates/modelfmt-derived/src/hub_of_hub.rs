@@ -1,4 +1,5 @@
-//! A folder of the hub as another one: the weights change as the options say, and what is beside them stays.
+//! Converts a hub folder to another one: the weights change as the options say, and the files beside them are
+//! copied.
 
 use modelfmt_hub::Config;
 use modelfmt_hub::back::file_names;
@@ -10,10 +11,10 @@ use modelfmt_rules::wording::{Choice, Note};
 
 use crate::mapping::Restored;
 
-/// The file that makes a folder one of the hub.
+/// The file that makes a folder a hub folder.
 const CONFIG: &str = "config.json";
 
-/// What is beside the weights; `None` if the model was not opened as a folder of the hub.
+/// Reads the files beside the weights; `None` if the model was not opened as a hub folder.
 pub(crate) fn restore(model: &Model, options: &ConvertOptions) -> Result<Option<Restored>> {
     const MAX_LEN: u64 = 1 << 20;
     if !model.path().is_dir() {

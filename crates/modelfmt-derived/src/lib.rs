@@ -1,15 +1,16 @@
 //! Models that are computed from other models, before a byte of them is written.
 //!
-//! A folder of the hub becomes what llama.cpp loads, a GGUF becomes such a folder again, an adapter is added to its base or becomes
-//! a GGUF itself. Each of these is a [`Model`](modelfmt_model::Model) whose tensors are programs over the tensors of the model that was read: their values
-//! are computed piece by piece when they are read.
+//! A hub folder becomes what llama.cpp loads, a GGUF becomes a hub folder again, and an adapter is added to
+//! its base or becomes a GGUF itself. Each result is a [`Model`](modelfmt_model::Model) whose tensors are
+//! programs over the tensors of the source model. Their values are computed piece by piece when they are
+//! read.
 //!
 //! | from | to | in |
 //! | --- | --- | --- |
-//! | a folder of the hub | the tensors and metadata of a GGUF | `gguf_of_hub`, `tokenizer` |
-//! | an adapter of PEFT | an adapter of llama.cpp | `gguf_of_adapter` |
-//! | a GGUF | the weights and files of a folder of the hub | `hub_of_gguf`; what travels in the GGUF for that: `carried` |
-//! | a folder of the hub | the same with weights of another type or with adapters merged | `hub_of_hub` |
+//! | a hub folder | the tensors and metadata of a GGUF | `gguf_of_hub`, `tokenizer` |
+//! | a PEFT adapter | an adapter of llama.cpp | `gguf_of_adapter` |
+//! | a GGUF | the weights and files of a hub folder | `hub_of_gguf`; data that the GGUF carries for that: `extra_keys` |
+//! | a hub folder | the same with weights of another type or with adapters merged | `hub_of_hub` |
 //! | a base and adapters | the base with the adapters merged | `lora` |
 //!
 //! ```
@@ -26,14 +27,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without the feature `gguf` there are no maps, and on `wasm32`, which has no files, no adapters either: a model stays what it is.
+//! Without the feature `gguf` there are no maps. On `wasm32`, which has no files, there are no adapters
+//! either, and a model stays unchanged.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 mod block_scales;
-#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
-mod carried;
 mod derived;
+#[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
+mod extra_keys;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 mod gguf_of_adapter;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]

@@ -1,17 +1,17 @@
-//! What the maps in both directions share.
+//! Definitions that the maps in both directions share.
 
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Metadata;
 use modelfmt_rules::wording::Note;
 use modelfmt_rules::wording::unsupported::Unsupported;
 
-/// What `map` is where names and metadata are written as they are.
+/// The value of `map` with which names and metadata are written unchanged.
 pub const NONE: &str = "none";
 
 /// Whether a map takes a tensor with this name.
 pub type Takes = dyn Fn(&str) -> bool;
 
-/// What a GGUF becomes besides its tensors.
+/// The rest of a hub folder, besides its weights.
 #[derive(Debug, Default)]
 pub struct Restored {
     /// The files beside the weights: name and bytes.
@@ -22,7 +22,7 @@ pub struct Restored {
     pub notes: Vec<Note>,
 }
 
-/// Whether this is GGUF, in one file or several.
+/// Checks whether this is GGUF, in one file or several.
 #[must_use]
 pub fn is_gguf(format: Format) -> bool {
     format.capabilities().metadata == Metadata::TypedLists

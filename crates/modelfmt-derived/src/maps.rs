@@ -1,4 +1,4 @@
-//! What a map needs on every way: the map that was asked for, and a GGUF that has only keys.
+//! What all maps need: the map that was requested, and a GGUF that has only keys.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use modelfmt_model::model::Model;
 use modelfmt_rules::wording::Choice;
 use modelfmt_write::{MemoryFile, TensorSpec};
 
-/// A GGUF without tensors that has these keys, in place of a model.
+/// Makes a GGUF that has these keys and no tensors, under the path of the model.
 pub(crate) fn head(model: &Model, keys: &[(String, Key)]) -> Result<Model> {
     let failed = |why: String| Error::Unmapped { path: model.path().to_owned(), why, help: None };
     let mut metadata = Metadata::new();
@@ -60,7 +60,8 @@ fn push(metadata: &mut Metadata, key: &str, value: &Key) -> Result<(), modelfmt_
     }
 }
 
-/// The map that was asked for: a family, a map of ours by its name, or a file, which the policy of the model judges.
+/// Reads the requested map: a family, a built-in map by its name, or a file, which the policy of the model
+/// judges.
 pub(crate) fn read_map(asked: &str, model: &Model) -> Result<Map> {
     const MAX_LEN: u64 = 1 << 20;
     let usage = |why: String| Error::usage(Choice::Map, why);

@@ -1,4 +1,4 @@
-//! BLAKE3. It hashes a tree, and a run holds the subtrees of its bytes.
+//! BLAKE3: a hash of a tree. A run holds the subtrees of its bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use blake3_tree::{CHUNK, Run, subtree_len};
@@ -12,8 +12,8 @@ use super::{BLOCK, DigestKind, Parcel};
 ///
 /// let bytes = [7; 1000];
 /// let ledger = Ledger::<Blake3, 2>::new([Spans::Whole(1000), Spans::Even { len: 1000, size: 300 }]);
-/// ledger.look(500, &bytes[500..]); // in any order, from several threads
-/// ledger.look(0, &bytes[..500]);
+/// ledger.observe(500, &bytes[500..]); // in any order, from several threads
+/// ledger.observe(0, &bytes[..500]);
 /// let [whole, pages] = ledger.finish();
 /// assert_eq!((whole.len(), pages.len()), (1, 4));
 /// assert_eq!(whole[0], blake3_tree::hash(&bytes));

@@ -1,4 +1,4 @@
-//! CRC-32 (IEEE) of pieces, which can be joined to the CRC of the whole.
+//! CRC-32 (IEEE) of pieces. The CRCs of pieces can be joined to the CRC of the whole.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crc32fast::Hasher;
@@ -15,13 +15,13 @@ pub struct Crc {
 }
 
 impl Crc {
-    /// The CRC of these bytes.
+    /// Computes the CRC of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self { value: crc32fast::hash(bytes), len: bytes.len() as u64 }
     }
 
-    /// The CRC of these bytes followed by those of `next`.
+    /// Returns the CRC of these bytes followed by those of `next`.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         if next.len == 0 {
@@ -32,8 +32,9 @@ impl Crc {
         Self { value: hasher.finalize(), len: self.len.saturating_add(next.len) }
     }
 
-    /// The CRC after these bytes are replaced by those of `by`: `whole` is the CRC of these bytes and `len` more, which are not
-    /// needed themselves. If `whole` was wrong, the result is wrong too.
+    /// Returns the CRC of a message whose first bytes, those of `self`, are replaced by those of `by`.
+    /// `whole` is the CRC of the old message, in which `len` more bytes follow; the bytes themselves are not
+    /// needed. If `whole` was wrong, the result is wrong too.
     #[must_use]
     pub fn replaced(self, whole: u32, len: u64, by: Self) -> u32 {
         // CRCs are linear: the contribution of the bytes in front does not depend on those after them.
@@ -41,7 +42,8 @@ impl Crc {
         whole ^ shifted(self) ^ shifted(by)
     }
 
-    /// The CRC of these bytes without the last ones, whose CRC is `end`; the bytes themselves are not needed.
+    /// Removes the last bytes, whose CRC is `end`, and returns the CRC of the rest. The bytes themselves are
+    /// not needed.
     #[must_use]
     pub fn without(self, end: Self) -> Self {
         // The polynomial is primitive, so appending 2^32 − 1 zero bytes to a message does not change its CRC. The effect of

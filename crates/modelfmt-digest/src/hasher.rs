@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::cuts::{Cut, Cuts};
 use super::lane::slice;
-use super::{DigestKind, Ledger, Part, Seen};
+use super::{DigestKind, Ledger, Part, PieceDigests};
 
 /// Hashes consecutive pieces of a [`Ledger`]. The state takes no more memory than for a single piece, apart from the digests of
 /// the ranges that the pieces contain completely.
@@ -24,7 +24,7 @@ pub struct Hasher<'a, K: DigestKind, const N: usize> {
     ledger: &'a Ledger<K, N>,
     /// The offset of the next bytes.
     at: u64,
-    seen: Seen<K>,
+    seen: PieceDigests<K>,
     /// For each lane, the unfinished part of a range, and the length of that range.
     open: [Option<(u64, Part<K::Run>)>; N],
 }
@@ -37,7 +37,7 @@ impl<K: DigestKind, const N: usize> fmt::Debug for Hasher<'_, K, N> {
 
 impl<'a, K: DigestKind, const N: usize> Hasher<'a, K, N> {
     pub(super) fn new(ledger: &'a Ledger<K, N>, at: u64) -> Self {
-        Self { ledger, at, seen: Seen::default(), open: std::array::from_fn(|_| None) }
+        Self { ledger, at, seen: PieceDigests::default(), open: std::array::from_fn(|_| None) }
     }
 
     /// Hashes the next bytes.
@@ -83,9 +83,9 @@ impl<'a, K: DigestKind, const N: usize> Hasher<'a, K, N> {
         K::extend(total, &mut part.run, bytes);
     }
 
-    /// The results for all bytes.
+    /// Returns the results for all bytes.
     #[must_use]
-    pub fn finish(self) -> Seen<K> {
+    pub fn finish(self) -> PieceDigests<K> {
         let Self { mut seen, open, .. } = self;
         open.into_iter().flatten().for_each(|part| close(&mut seen, part));
         seen
@@ -93,7 +93,7 @@ impl<'a, K: DigestKind, const N: usize> Hasher<'a, K, N> {
 }
 
 /// Finishes a range that the pieces contain completely; other ranges wait for their neighbours.
-fn close<K: DigestKind>(seen: &mut Seen<K>, (total, part): (u64, Part<K::Run>)) {
+fn close<K: DigestKind>(seen: &mut PieceDigests<K>, (total, part): (u64, Part<K::Run>)) {
     if (part.start, part.end) == (0, total) {
         seen.done.push((part.lane, part.number, K::finish(total, part.run)));
     } else {

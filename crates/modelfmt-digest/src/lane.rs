@@ -8,23 +8,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::DigestKind;
 
-/// The greatest number of runs that wait for their neighbours. Beyond it, bytes are skipped and read again at the end, so that
-/// memory use does not depend on the order in which a hostile file has its values read.
+/// The greatest number of runs that wait for their neighbours. Beyond it, bytes are skipped and read again at
+/// the end. This bounds memory use even if a hostile file has its values read in an unfavourable order.
 pub const MAX_RUNS: usize = 1 << 14;
 
-/// Ranges that share no bytes, in ascending order.
+/// Ranges that do not overlap, in ascending order.
 pub trait Ranges {
-    /// The number of ranges.
+    /// Returns the number of ranges.
     fn count(&self) -> usize;
 
-    /// The range with this number.
+    /// Returns the range with this number.
     fn range(&self, number: usize) -> Option<Range<u64>>;
 
-    /// The number of the first range that ends after byte `at`.
+    /// Returns the number of the first range that ends after byte `at`.
     fn first_behind(&self, at: u64) -> usize;
 }
 
-/// A list of ranges that share no bytes, and how much of each has been hashed. Pieces come in any order, from any thread.
+/// A list of ranges that do not overlap, and how much of each has been hashed. Pieces come in any order, from
+/// any thread.
 pub struct Lane<K: DigestKind, L> {
     list: L,
     state: Mutex<State<K::Run>>,
@@ -59,7 +60,8 @@ impl<R> Open<R> {
         let Range { mut start, mut end } = range.clone();
         let mut new = Vec::new();
         let mut at = range.start;
-        // The ranges that touch this one: the last that begins at or before it, and those that begin in it or right after it.
+        // The ranges that touch this one: the last that starts before it, and those that start in it or right
+        // after it.
         let before = self.taken.range(..range.start).next_back().filter(|&(_, &end)| end >= range.start);
         let first = before.map_or(range.start, |(&start, _)| start);
         let touching: Vec<(u64, u64)> = self.taken.range(first..=range.end).map(|(&s, &e)| (s, e)).collect();
@@ -78,7 +80,7 @@ impl<R> Open<R> {
         new
     }
 
-    /// Whether the range touches a run.
+    /// Returns whether the range touches a run.
     fn touches(&self, range: &Range<u64>) -> bool {
         let near = self.runs.range(..=range.end).next_back();
         near.is_some_and(|(_, &(end, _))| end >= range.start)
@@ -100,7 +102,7 @@ impl<R> Open<R> {
     }
 }
 
-/// The bytes that are to be hashed, if any.
+/// The bytes of a range that remain to be hashed.
 enum Task<R> {
     Nothing,
     /// All bytes of a range.
@@ -141,7 +143,8 @@ impl<R> State<R> {
         Task::Parts(parts.map(unseen).collect())
     }
 
-    /// The next bytes in order, and the run that they extend. `None` while another thread has that run.
+    /// Returns the next bytes in order, and the run that they extend; `None` while another thread has that
+    /// run.
     fn next<K: DigestKind<Run = R>>(&mut self, number: usize, range: &Range<u64>) -> Option<Unseen<R>> {
         let seen = self.open.get(&number).and_then(|open| open.taken.get(&0)).copied().unwrap_or(0);
         if range.start > seen || range.end <= seen {
@@ -204,7 +207,7 @@ impl<K: DigestKind, L: fmt::Debug> fmt::Debug for Lane<K, L> {
 }
 
 impl<K: DigestKind, L: Ranges> Lane<K, L> {
-    /// A lane without any bytes hashed. Empty ranges count as complete.
+    /// Creates a lane without any bytes hashed. Empty ranges count as complete.
     #[must_use]
     pub fn new(list: L) -> Self {
         let done = (0..list.count()).map(|number| list.range(number).is_none_or(|range| range.is_empty()));
@@ -212,7 +215,7 @@ impl<K: DigestKind, L: Ranges> Lane<K, L> {
         Self { list, state: Mutex::new(state) }
     }
 
-    /// The ranges.
+    /// Returns the list of ranges.
     #[must_use]
     pub const fn list(&self) -> &L {
         &self.list
@@ -222,9 +225,9 @@ impl<K: DigestKind, L: Ranges> Lane<K, L> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hashes those of the bytes from `at` on that have not been hashed before, and appends their ranges to `taken`. Calls
-    /// `settle` with the digest of each range that is complete now. Under the lock, runs are only joined.
-    pub fn look(
+    /// Hashes the bytes from `at` on that have not been hashed before, and appends their ranges to `taken`.
+    /// Calls `settle` with the digest of each range that is now complete. Hashing is done outside the lock.
+    pub fn observe(
         &self,
         at: u64,
         bytes: &[u8],
@@ -274,7 +277,7 @@ impl<K: DigestKind, L: Ranges> Lane<K, L> {
         Some(K::finish(total, complete))
     }
 
-    /// The ranges, or parts of ranges, that have not been hashed.
+    /// Returns the ranges, or parts of ranges, that have not been hashed.
     #[must_use]
     pub fn missing(&self) -> Vec<Range<u64>> {
         let state = self.lock();

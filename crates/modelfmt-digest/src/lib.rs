@@ -1,13 +1,14 @@
 //! Digests of ranges of bytes whose pieces come in any order, from any thread or process.
 //!
-//! A [`DigestKind`] defines the intermediate state of a piece without the rest of its range, and how the states of neighbours
-//! are joined. A lane is a list of ranges that share no bytes, with how much of each has been hashed. Two types are made of
-//! lanes:
+//! A [`DigestKind`] defines the intermediate state of a piece without the rest of its range, and how the
+//! states of neighbours are joined. A lane is a list of ranges that do not overlap, with how much of each has
+//! been hashed. Two types are made of lanes:
 //!
-//! - `modelfmt_core::claims::Claims` holds what a file claims about its bytes. It watches reads that are made for another
-//!   purpose, hashes no byte twice, and knows what is missing;
-//! - a [`Ledger`] is for a pass over all bytes, in pieces. It computes the digests of several lists of ranges at once, such as
-//!   those of tensors and of pages, and the results for a piece can be sent to another process.
+//! - `modelfmt_core::claims::Claims` holds what a file claims about its bytes. It watches reads that are made
+//!   for another purpose, hashes no byte twice, and knows what is missing;
+//! - a [`Ledger`] is for one pass over all bytes, in pieces. It computes the digests of several lists of
+//!   ranges at once, such as those of tensors and of pages, and the results for a piece can be sent to
+//!   another process.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -33,8 +34,8 @@ pub use self::hasher::Hasher;
 pub use self::lane::{Lane, MAX_RUNS, Ranges};
 pub use self::parcel::Parcel;
 
-/// How many bytes are hashed together before the next digest goes over them: few enough to stay in a near cache, enough for
-/// every digest to run at full speed.
+/// The number of bytes that are hashed together before the next digest covers them: few enough to stay in a
+/// near cache, enough for every digest to run at full speed.
 pub const BLOCK: u64 = 256 << 10;
 
 /// A kind of digest for bytes whose pieces come in any order.
@@ -48,7 +49,7 @@ pub trait DigestKind: 'static {
     /// The intermediate state of consecutive bytes of a range.
     type Run: Send + 'static;
 
-    /// The state of an empty run at byte `at` of a range; `at` is 0 if bytes are taken in order.
+    /// Creates the state of an empty run at byte `at` of a range; `at` is 0 if bytes are taken in order.
     fn begin(at: u64) -> Self::Run;
 
     /// Adds the next bytes to a run. The range has `total` bytes.
@@ -57,24 +58,25 @@ pub trait DigestKind: 'static {
     /// Joins two runs; the second begins where the first ends. Never called if bytes are taken in order.
     fn join(total: u64, first: Self::Run, second: Self::Run) -> Self::Run;
 
-    /// The digest of a range, from a run that covers it.
+    /// Returns the digest of a range, from a run that covers it.
     fn finish(total: u64, run: Self::Run) -> Self::Digest;
 
-    /// The digest of a range whose bytes are all in memory.
+    /// Returns the digest of a range whose bytes are all in memory.
     fn whole(bytes: &[u8]) -> Self::Digest {
         let (total, mut run) = (bytes.len() as u64, Self::begin(0));
         Self::extend(total, &mut run, bytes);
         Self::finish(total, run)
     }
 
-    /// How many bytes to add at once for best speed, at least 1 and at most `most`. They begin `at` bytes into a range.
+    /// Returns how many bytes to add at once for best speed, at least 1 and at most `most`. They begin `at`
+    /// bytes into a range.
     fn step(at: u64, most: u64) -> u64 {
         let _ = at;
         most.min(BLOCK)
     }
 }
 
-/// Ranges that share no bytes, in ascending order.
+/// Ranges that do not overlap, in ascending order.
 #[derive(Clone, Debug)]
 pub enum Spans {
     /// One range from byte 0 on, with this length.
@@ -132,7 +134,7 @@ pub struct Ledger<K: DigestKind, const N: usize> {
 }
 
 impl<K: DigestKind, const N: usize> Ledger<K, N> {
-    /// A ledger without any bytes hashed.
+    /// Creates a ledger without any bytes hashed.
     #[must_use]
     pub fn new(lists: [Spans; N]) -> Self {
         const { assert!(!K::IN_ORDER, "pieces come in any order") };
@@ -142,25 +144,25 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
         Self { lanes: lists.map(Lane::new), found: Mutex::new(found) }
     }
 
-    /// Hashes a piece, the bytes from `at` on, and keeps the results. Each byte must come once.
-    pub fn look(&self, at: u64, bytes: &[u8]) {
+    /// Hashes a piece, which starts at byte `at`, and keeps the results. Each byte must come once.
+    pub fn observe(&self, at: u64, bytes: &[u8]) {
         self.take(self.hash(at, bytes));
     }
 
-    /// Hashes a piece, the bytes from `at` on.
-    pub fn hash(&self, at: u64, bytes: &[u8]) -> Seen<K> {
+    /// Hashes a piece, which starts at byte `at`, and returns the results.
+    pub fn hash(&self, at: u64, bytes: &[u8]) -> PieceDigests<K> {
         let mut hasher = self.hasher(at);
         hasher.update(bytes);
         hasher.finish()
     }
 
-    /// Hashes pieces that follow each other, from byte `at` on.
+    /// Returns a hasher for pieces that follow each other, from byte `at` on.
     pub fn hasher(&self, at: u64) -> Hasher<'_, K, N> {
         Hasher::new(self, at)
     }
 
     /// Keeps the results for a piece.
-    pub fn take(&self, Seen { done, parts }: Seen<K>) {
+    pub fn take(&self, PieceDigests { done, parts }: PieceDigests<K>) {
         let joined = parts.into_iter().filter_map(|Part { lane, number, start, end, run }| {
             let digest = self.lanes.get(lane)?.put(number, start..end, run)?;
             Some((lane, number, digest))
@@ -174,14 +176,14 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
         }
     }
 
-    /// The ranges of a list, in ascending order.
+    /// Returns the ranges of a list, in ascending order.
     pub fn ranges(&self, lane: usize) -> impl Iterator<Item = Range<u64>> {
         let list = self.lanes.get(lane).map(Lane::list);
         list.into_iter().flat_map(|list| (0..list.count()).filter_map(|number| list.range(number)))
     }
 
-    /// The digest of a range of a list, once all bytes have come; `None` if the list does not have the range, or if the range
-    /// is empty.
+    /// Returns the digest of a range of a list, once all bytes have come. `None` if the list does not have
+    /// the range, or if the range is empty.
     pub fn digest(&self, lane: usize, range: &Range<u64>) -> Option<K::Digest> {
         let list = self.lanes.get(lane)?.list();
         let number = list.first_behind(range.start);
@@ -190,7 +192,7 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
         found.get(lane)?.get(number).copied()
     }
 
-    /// The digests of each list, once all bytes have come.
+    /// Returns the digests of each list, once all bytes have come.
     pub fn finish(self) -> [Vec<K::Digest>; N] {
         self.found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,13 +200,13 @@ impl<K: DigestKind, const N: usize> Ledger<K, N> {
 
 /// The results of a [`Ledger`] for a piece, or for consecutive pieces. The default is the result for no bytes.
 #[derive(Debug)]
-pub struct Seen<K: DigestKind> {
+pub struct PieceDigests<K: DigestKind> {
     /// The digests of ranges that the piece contains completely, each with the number of its lane and of its range.
     done: Vec<(usize, usize, K::Digest)>,
     parts: Vec<Part<K::Run>>,
 }
 
-impl<K: DigestKind> Default for Seen<K> {
+impl<K: DigestKind> Default for PieceDigests<K> {
     fn default() -> Self {
         Self { done: Vec::new(), parts: Vec::new() }
     }
@@ -222,7 +224,7 @@ struct Part<R> {
     run: R,
 }
 
-impl<K: DigestKind<Digest: Parcel, Run: Parcel>> Parcel for Seen<K> {
+impl<K: DigestKind<Digest: Parcel, Run: Parcel>> Parcel for PieceDigests<K> {
     fn put(&self, out: &mut Vec<u8>) {
         self.done.put(out);
         self.parts.put(out);

@@ -3,10 +3,10 @@
 
 /// A value that one process packs into bytes, and another process of the same program unpacks.
 pub trait Parcel: Sized {
-    /// Appends the value.
+    /// Packs the value and appends it to `out`.
     fn put(&self, out: &mut Vec<u8>);
 
-    /// Takes a value off the front; `None` if the bytes do not hold one.
+    /// Unpacks a value from the front of `from` and removes it; `None` if the bytes do not hold one.
     fn take(from: &mut &[u8]) -> Option<Self>;
 }
 

@@ -1,4 +1,4 @@
-//! Compares ledgers with a digest of every range by itself.
+//! Compares ledgers with a separate digest of every range.
 
 use super::*;
 /// Two blocks.
@@ -38,7 +38,7 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
 }
 
-/// The digests of these lists.
+/// Computes the digests of these lists directly.
 fn expected<K: DigestKind>(all: &[u8], lists: &[Spans; 3]) -> [Vec<K::Digest>; 3] {
     let index = |at: u64| usize::try_from(at).unwrap();
     std::array::from_fn(|n| {
@@ -49,8 +49,8 @@ fn expected<K: DigestKind>(all: &[u8], lists: &[Spans; 3]) -> [Vec<K::Digest>; 3
 
 type Order = fn(&mut Vec<(u64, &[u8])>);
 
-/// The digests of the same lists from pieces in this order. Each piece goes through another process, by itself or with those
-/// that follow.
+/// Computes the digests of the same lists from pieces in this order. Each piece passes through another
+/// process, alone or together with those that follow.
 fn found<K>(all: &[u8], lists: &[Spans; 3], piece: usize, order: Order) -> [Vec<K::Digest>; 3]
 where
     K: DigestKind<Digest: Parcel, Run: Parcel>,
@@ -117,7 +117,7 @@ fn every_byte_comes_once_and_in_order() {
 fn a_digest_is_asked_for_by_its_range() {
     let all = bytes(1000);
     let ledger = Ledger::<Bytewise, 2>::new([Spans::Listed(vec![3..9, 9..700]), Spans::Whole(0)]);
-    ledger.look(0, &all);
+    ledger.observe(0, &all);
     for range in [3..9, 9..700] {
         let index = |at: u64| usize::try_from(at).unwrap();
         let expected = Bytewise::whole(&all[index(range.start)..index(range.end)]);
@@ -188,9 +188,9 @@ fn notes_that_are_none_are_told_from_notes() {
     let mut note = Vec::new();
     ledger.hash(0, &all).put(&mut note);
     for cut in 0..note.len() {
-        assert!(Seen::<Blake3>::take(&mut &note[..cut]).is_none());
+        assert!(PieceDigests::<Blake3>::take(&mut &note[..cut]).is_none());
     }
-    // The results of another program may name ranges that do not exist.
+    // The results from another program may name ranges that do not exist.
     let other =
         Ledger::<Blake3, 3>::new([Spans::Whole(0), Spans::Whole(0), Spans::Even { len: 5000, size: 30 }]);
     let [none] = {

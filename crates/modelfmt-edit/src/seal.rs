@@ -1,8 +1,10 @@
-//! Changes the signatures inside an APR2 file, and who can open it, in place; and converts keys from PEM files for that.
+//! Changes the signatures inside an APR2 file, and changes who can open the file, in place. Also reads the
+//! keys for this from PEM files.
 //!
-//! Tensors are not rewritten. An interrupted change is undone like an [edit](mod@crate::edit). To seal a model of any format for
-//! the first time, convert it: see [`Apr2Options::seal`](modelfmt_convert::convert::Apr2Options::seal). WebAssembly has no files to
-//! change, but it has the keys.
+//! Tensors are not rewritten. An interrupted change is undone like an [edit](mod@crate::edit). To seal a
+//! model of any format for the first time, convert it: see
+//! [`Apr2Options::seal`](modelfmt_convert::convert::Apr2Options::seal). WebAssembly has no files to change,
+//! so there only the keys are available.
 //!
 //! ```
 //! use modelfmt::apr2::seal::{Access, SigningKey};

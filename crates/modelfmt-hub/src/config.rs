@@ -1,22 +1,23 @@
-//! What a `config.json` says, whichever generation of the hub's libraries wrote it.
+//! The content of a `config.json`, whichever generation of the hub's libraries wrote it.
 
 use modelfmt_value::{Object, Value, json};
 
 use crate::MapError;
 use crate::number::cut;
 
-/// What is between the keys of a path.
+/// The separator between the keys of a path.
 const SEPARATOR: char = '.';
 
 /// A `config.json`, with the names that both generations of it have in common.
 ///
-/// A path such as `rope_scaling.factor` names a value. These names are there whether the file has them or not, where what they mean
-/// follows from other values:
+/// A path such as `rope_scaling.factor` names a value. The following names exist even if the file does not
+/// have them, as long as their meaning follows from other values:
 ///
-/// - `head_dim`: `hidden_size / num_attention_heads`; `hidden_per_head` is that whatever `head_dim` is.
+/// - `head_dim`: `hidden_size / num_attention_heads`; `hidden_per_head` is this quotient, whatever `head_dim`
+///   is.
 /// - `num_key_value_heads`: `num_attention_heads`.
-/// - `rope_theta`, `rope_scaling`, `partial_rotary_factor` and `original_max_position_embeddings`: from `rope_parameters`, where newer
-///   files have them.
+/// - `rope_theta`, `rope_scaling`, `partial_rotary_factor` and `original_max_position_embeddings`: from
+///   `rope_parameters`, if the file has this newer object.
 /// - `rope_dim`: the dimensions of a head that are rotated, `head_dim * partial_rotary_factor`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -28,7 +29,7 @@ impl Config {
     /// Reads the text of a `config.json`.
     ///
     /// # Errors
-    /// If it is no JSON object.
+    /// If it is not a JSON object.
     pub fn parse(text: &[u8]) -> Result<Self, MapError> {
         let parsed =
             json::parse(text).map_err(|error| MapError::Config(format!("it is not good JSON: {error}")))?;
@@ -41,7 +42,8 @@ impl Config {
     pub(crate) fn of(written: Object) -> Self {
         let mut object = written.clone();
         if let Some(Value::Object(rope)) = object.get("rope_parameters").cloned() {
-            // Models with two kinds of layers have one object for each; that of full attention is the model's own.
+            // Models with two kinds of layers have one object for each. The object of full attention is the
+            // model's own.
             let own = match rope.get("full_attention") {
                 Some(Value::Object(own)) => own.clone(),
                 _ => rope.clone(),
@@ -62,7 +64,8 @@ impl Config {
         Self { written, all: object }
     }
 
-    /// The config with what the hub's library takes where it is silent, and with what follows from other values.
+    /// Returns the config with the defaults of the hub's library for missing values, and with the values that
+    /// follow from others.
     pub(crate) fn completed(&self, defaults: &Object, aliases: &[(String, String)]) -> Self {
         let mut config = self.clone();
         let object = &mut config.all;
@@ -73,7 +76,7 @@ impl Config {
         }
         for (key, value) in defaults {
             if object.get(key).is_none() {
-                object.insert(key, value.clone()); // what is null is said to be nothing
+                object.insert(key, value.clone()); // null states that there is no value
             }
         }
         let heads = config.get("num_attention_heads").and_then(Value::as_u64);
@@ -93,13 +96,13 @@ impl Config {
         config
     }
 
-    /// What the file says, without the common names.
+    /// Returns the object in the file, without the common names.
     #[must_use]
     pub const fn written(&self) -> &Object {
         &self.written
     }
 
-    /// The value at a path; `None` if it is not there, or null.
+    /// Returns the value at a path; `None` if it does not exist or is null.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Value> {
         let mut keys = path.split(SEPARATOR);
@@ -110,16 +113,16 @@ impl Config {
         Some(value).filter(|value| !value.is_null())
     }
 
-    /// The text at a path.
+    /// Returns the text at a path.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<&str> {
         self.get(path)?.as_str()
     }
 
-    /// The count at a path.
+    /// Returns the count at a path.
     ///
     /// # Errors
-    /// If there is none, or it is no count.
+    /// If there is none, or it is not a count.
     pub fn count(&self, path: &str) -> Result<u64, MapError> {
         let value = self.get(path).ok_or_else(|| MapError::Missing { path: path.to_owned() })?;
         value.as_u64().ok_or_else(|| MapError::Wrong {
@@ -129,12 +132,12 @@ impl Config {
         })
     }
 
-    /// Sets a value at top level that the file has not.
+    /// Sets a value at top level that the file does not have.
     fn insert_missing(&mut self, key: &str, value: impl Into<Value>) {
         insert_missing(&mut self.all, key, value.into());
     }
 
-    /// The family, as `model_type` names it.
+    /// Returns the family, as `model_type` names it.
     #[must_use]
     pub fn model_type(&self) -> Option<&str> {
         self.text("model_type")

@@ -3,7 +3,7 @@
 use tensor_core::DType;
 use tensor_program::ProgramError;
 
-/// Why a folder of the hub cannot become a GGUF.
+/// Why a hub folder cannot become a GGUF, or a GGUF a hub folder.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
@@ -26,7 +26,7 @@ pub enum MapError {
         /// What the map needs.
         wants: &'static str,
     },
-    /// A value of `config.json` that llama.cpp has no counterpart of.
+    /// A value of `config.json` has no counterpart in llama.cpp.
     #[error("config.json: `{path}` is {found}, and {why}")]
     Unsupported {
         /// Where it is.
@@ -52,7 +52,7 @@ pub enum MapError {
         /// The name of the map.
         map: String,
     },
-    /// A tensor that the map needs is not there.
+    /// A tensor that the map needs does not exist.
     #[error("tensor {name:?} is not there, and {output:?} is made of it")]
     MissingTensor {
         /// The name of the tensor.
@@ -60,7 +60,7 @@ pub enum MapError {
         /// The name in the output.
         output: String,
     },
-    /// Two tensors that would become the same one.
+    /// Two tensors would become the same one.
     #[error("tensors {first:?} and {second:?} are both {output:?}")]
     Twice {
         /// The name of one of them.
@@ -70,7 +70,7 @@ pub enum MapError {
         /// The name in the output.
         output: String,
     },
-    /// An adapter for a tensor cannot become one of llama.cpp.
+    /// An adapter for a tensor has no counterpart in llama.cpp.
     #[error("tensor {name:?}: its adapter has no counterpart: {why}")]
     NoAdapter {
         /// The name of the tensor.
@@ -78,7 +78,7 @@ pub enum MapError {
         /// Why.
         why: String,
     },
-    /// A tensor of a layer or of an expert that the config does not count.
+    /// A tensor belongs to a layer or an expert that the config does not count.
     #[error("tensor {name:?}: config.json says that `{key}` is {count}")]
     BeyondCount {
         /// The name of the tensor.
@@ -88,7 +88,7 @@ pub enum MapError {
         /// The count.
         count: u64,
     },
-    /// A tensor has not the shape that follows from `config.json`.
+    /// A tensor does not have the shape that follows from `config.json`.
     #[error("tensor {name:?} has the shape {found:?}; by config.json it is {wants}")]
     WrongShape {
         /// The name of the tensor.
@@ -98,7 +98,7 @@ pub enum MapError {
         /// The shape that it should have; `?` stands for any size.
         wants: String,
     },
-    /// A tensor of values that llama.cpp does not compute with.
+    /// A tensor has values that llama.cpp does not compute with.
     #[error("tensor {name:?} is {dtype}, and llama.cpp takes floating-point numbers there")]
     WrongType {
         /// The name of the tensor.
@@ -114,7 +114,7 @@ pub enum MapError {
         /// Why it does not fit.
         error: ProgramError,
     },
-    /// A tensor of a GGUF that no tensor of a folder becomes.
+    /// A tensor of a GGUF comes from no tensor of a folder.
     #[error("tensor {name:?}: {why}")]
     Unfit {
         /// The name of the tensor.
@@ -130,7 +130,7 @@ pub enum MapError {
         /// What is wrong.
         why: String,
     },
-    /// A file of a tokenizer that is not what it should be, or that llama.cpp has no counterpart of.
+    /// A file of a tokenizer is not what it should be, or has no counterpart in llama.cpp.
     #[error("{file}: {why}")]
     Tokenizer {
         /// The name of the file.
@@ -138,7 +138,7 @@ pub enum MapError {
         /// What is wrong.
         why: String,
     },
-    /// A way to cut texts that has no name in llama.cpp, as far as is known here.
+    /// A way to cut texts for which no name in llama.cpp is known here.
     #[error("{what} has no name in llama.cpp that is known here")]
     UnknownPreTokenizer {
         /// What it is.

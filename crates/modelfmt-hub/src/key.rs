@@ -1,6 +1,6 @@
 //! Values of GGUF's metadata, with their types.
 
-/// A value of GGUF's metadata. llama.cpp asks for exact types: a count is a `u32` and nothing else.
+/// A value of GGUF's metadata. llama.cpp requires exact types: a count is a `u32` and nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Key {
     /// A string.

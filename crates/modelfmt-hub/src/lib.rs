@@ -1,9 +1,9 @@
-//! Model folders of the hub (Hugging Face) as GGUF, and what llama.cpp needs to run them.
+//! Converts model folders of the hub (Hugging Face) to GGUF, with what llama.cpp needs to run them.
 //!
-//! A [`Map`] is a file that a person can read (`maps/*.toml`): which tensor becomes which, by which steps, and which key of
-//! `config.json` becomes which key of the metadata. [`Map::apply`] takes a config and the tensors of a folder, and returns programs
-//! ([`tensor_program::Program`]) and metadata. [`Tokenizer::read`] makes metadata of the files of a tokenizer. Nothing is read or
-//! written here.
+//! A [`Map`] is a file that a person can read (`maps/*.toml`). It says which tensor becomes which, by which
+//! steps, and which key of `config.json` becomes which key of the metadata. [`Map::apply`] takes a config and
+//! the tensors of a folder, and returns programs ([`tensor_program::Program`]) and metadata.
+//! [`Tokenizer::read`] makes metadata from the files of a tokenizer. This crate reads and writes no files.
 //!
 //! [`back`] goes the other way: from the metadata and the tensors of a GGUF to `config.json`, tokenizer files and programs that undo
 //! those of the map.

@@ -1,12 +1,12 @@
 //! Numbers of a config, as the metadata of a GGUF has them.
 
-/// The nearest `f32`.
+/// Returns the nearest `f32`.
 #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
 pub(crate) const fn rounded(number: f64) -> f32 {
     number as f32
 }
 
-/// The part of a count, cut off: what the hub's libraries take of the dimensions of a head.
+/// Returns a fraction of a count, rounded down, like the hub's libraries for the dimensions of a head.
 #[expect(clippy::cast_possible_truncation, reason = "cutting off is what is asked for")]
 pub(crate) const fn cut(count: u64, part: f64) -> u64 {
     (count as f64 * part) as u64

@@ -1,22 +1,23 @@
-//! How the embeddings of tokens become that of a text.
+//! Pooling: how the embeddings of tokens become the embedding of a text.
 
 use modelfmt_value::{Value, json};
 
 use crate::{Key, MapError};
 
-/// The file of a folder that says so, as the library of sentence transformers writes it.
+/// The file of a folder that states the pooling, as the library sentence-transformers writes it.
 pub const POOLING: &str = "1_Pooling/config.json";
 
-/// What llama.cpp's key has for each flag of that file.
+/// The value of llama.cpp's key for each flag of that file.
 const KINDS: [(&str, u32); 3] =
     [("pooling_mode_mean_tokens", 1), ("pooling_mode_cls_token", 2), ("pooling_mode_lasttoken", 3)];
-/// What the names of all flags begin with.
+/// The prefix of the names of all flags.
 const FLAGS: &str = "pooling_mode_";
 
-/// The value of `pooling_type` for the text of [`POOLING`]; `None` if llama.cpp does not pool in that way.
+/// Returns the value of `pooling_type` for the text of [`POOLING`]; `None` if llama.cpp does not pool in that
+/// way.
 ///
 /// # Errors
-/// If the text is no JSON object.
+/// If the text is not a JSON object.
 pub fn pooling(text: &[u8]) -> Result<Option<Key>, MapError> {
     let object = json::parse_object(text).map_err(|error| MapError::Config(format!("{POOLING}: {error}")))?;
     let is_set = |(name, value): &(&str, &Value)| name.starts_with(FLAGS) && value.as_bool() == Some(true);

@@ -1,5 +1,6 @@
-//! Looks into a model: lists its content ([`inspect`]), prints its values ([`show`]), finds suspicious values ([`check`]), and
-//! compares it with another model ([`diff`]). With features, it also writes bills of materials and pages of HTML.
+//! Inspects models: lists the content of a model ([`inspect`]), prints its values ([`show`]), finds
+//! suspicious values ([`check`]), and compares it with another model ([`diff`]). With features, it also
+//! writes bills of materials and HTML reports.
 //!
 //! ```
 //! use modelfmt_core::Execution;

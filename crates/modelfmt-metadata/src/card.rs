@@ -1,17 +1,17 @@
-//! The front matter of a model card: what the hub knows of a model, in YAML at the head of its README.md.
+//! The front matter of a model card: the YAML at the head of a README.md that describes the model to the hub.
 //!
-//! Only the few forms of YAML are read that the hub's own cards have for these keys: a plain or quoted text, and a list of texts.
-//! Any other value counts as not stated.
+//! Only the few forms of YAML that cards on the hub use for these keys are read: a plain or quoted text, and
+//! a list of texts. Any other value is ignored.
 
 use modelfmt_core::value::{Object, Value};
 
 /// The keys that are read.
 const KEYS: [&str; 5] = ["license", "license_name", "license_link", "base_model", "version"];
 
-/// The most items of a list.
-const MOST: usize = 1000;
+/// The maximum number of items in a list.
+const MAX_ITEMS: usize = 1000;
 
-/// These keys and their values, which are texts or lists of texts.
+/// Parses a model card, and returns these keys with their values: texts or lists of texts.
 #[must_use]
 pub fn parse(text: &str) -> Object {
     let mut found = Object::new();
@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Object {
         let value = match uncommented(value) {
             "" => block(below),
             flow if flow.starts_with('[') => items(flow),
-            // The text may go on in the next line.
+            // The text may continue on the next line.
             one if below.first().is_none_or(|next| !next.starts_with([' ', '\t'])) => {
                 scalar(one).map(Value::from)
             }
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Object {
     found
 }
 
-/// A value without the white space and the comment around it.
+/// Removes the white space and the comment around a value.
 fn uncommented(value: &str) -> &str {
     let value = value.trim();
     if value.starts_with(['"', '\'']) {
@@ -48,7 +48,7 @@ fn uncommented(value: &str) -> &str {
     value.split(" #").next().unwrap_or(value).trim()
 }
 
-/// A plain or quoted text; `None` for anything that YAML reads otherwise.
+/// Reads a plain or quoted text. `None` for anything that YAML reads differently.
 fn scalar(text: &str) -> Option<String> {
     let quoted = |quote| text.strip_prefix(quote).and_then(|text: &str| text.strip_suffix(quote));
     if let Some(inner) = quoted('"').or_else(|| quoted('\'')) {
@@ -62,19 +62,20 @@ fn scalar(text: &str) -> Option<String> {
     (is_plain && !is_null).then(|| text.to_owned())
 }
 
-/// The list `[a, b]` in one line.
+/// Reads a list on one line, `[a, b]`.
 fn items(flow: &str) -> Option<Value> {
     let inner = flow.strip_prefix('[')?.strip_suffix(']')?;
-    let items: Option<Vec<String>> = inner.split(',').map(|item| scalar(item.trim())).take(MOST).collect();
+    let items: Option<Vec<String>> =
+        inner.split(',').map(|item| scalar(item.trim())).take(MAX_ITEMS).collect();
     Some(items?.into_iter().collect())
 }
 
-/// The list whose items are lines that begin with `- `.
+/// Reads a list whose items are lines that begin with `- `.
 fn block(lines: &[&str]) -> Option<Value> {
     let items: Option<Vec<String>> = lines
         .iter()
         .map_while(|line| line.trim_start().strip_prefix("- "))
-        .take(MOST)
+        .take(MAX_ITEMS)
         .map(|item| scalar(uncommented(item)))
         .collect();
     items.filter(|items| !items.is_empty()).map(|items| items.into_iter().collect())

@@ -1,5 +1,5 @@
-//! The `config.json` beside many models. It is read for names and for the block sizes of scales where the source itself does not
-//! say them (docs/formats/conversion.md#names-that-formats-ask-for).
+//! The `config.json` beside many models. It is read for names and for the block sizes of scales, if the
+//! source itself does not state them (docs/formats/conversion.md#names-that-formats-ask-for).
 
 use modelfmt_core::Source as _;
 use modelfmt_core::value::{ParseOptions, Value, json};
@@ -20,18 +20,19 @@ pub(crate) fn names(model: &Model, notes: &mut Vec<String>) -> ModelNames {
     }
 }
 
-/// The name of the model in the file, if it says one.
+/// Returns the name of the model in the file, if there is one.
 #[must_use]
 pub fn model_name(model: &Model) -> Option<String> {
     names(model, &mut Vec::new()).name
 }
 
-/// Whether the file is there but ignored, because the pin or the signature that the caller asked for does not cover it.
+/// Checks whether the file exists but is ignored, because the requested pin or signature does not cover it or
+/// a policy refuses it.
 pub fn is_ignored(model: &Model) -> bool {
     model.sidecars().ignores(NAME)
 }
 
-/// The content of the file, if it exists, is valid and is not ignored. If it cannot be read, adds a note.
+/// Reads the file, if it exists, is valid and is not ignored. If it cannot be read, adds a note.
 pub fn read(model: &Model, notes: &mut Vec<String>) -> Option<Value> {
     match text(model.sidecars()) {
         Ok(text) => {
@@ -51,16 +52,16 @@ fn ignored(model: &Model, why: &str) -> String {
     format!("{} is ignored: {why}", model.path().with_file_name(NAME).display())
 }
 
-/// The file's bytes, if it is there.
+/// Reads the bytes of the file, if it exists.
 fn text(beside: &Sidecars) -> Result<Option<Vec<u8>>, String> {
     const MAX_LEN: u64 = 1 << 20;
     file(beside, NAME, MAX_LEN)
 }
 
-/// The bytes of a file beside a model, if it is there and may be read.
+/// Reads the bytes of a file beside a model, if it exists and may be read.
 ///
 /// # Errors
-/// Why it cannot be read: it is longer than `max_len`, or the system says so.
+/// The reason why it cannot be read: it is longer than `max_len`, or the system reports an error.
 pub fn file(beside: &Sidecars, name: &str, max_len: u64) -> Result<Option<Vec<u8>>, String> {
     let Some(source) = beside.open(name).map_err(|error| error.to_string())? else { return Ok(None) };
     if source.len() > max_len {
@@ -70,7 +71,8 @@ pub fn file(beside: &Sidecars, name: &str, max_len: u64) -> Result<Option<Vec<u8
     Ok(Some(text.to_vec()))
 }
 
-/// The name in `_name_or_path`: the name of a model, or the last part of the path from which it was loaded.
+/// Returns the name in `_name_or_path`: the name of a model, or the last part of the path from which it was
+/// loaded.
 fn name(config: &Value) -> Option<String> {
     let text = config.get("_name_or_path")?.as_str()?;
     let is_path = text.starts_with(['/', '.', '~']) || text.contains('\\');
@@ -85,7 +87,7 @@ fn architecture(config: &Value) -> Option<String> {
     model_type.or_else(first)
 }
 
-/// The text, if it can be a name.
+/// Returns the text, if it can be a name.
 fn proper(text: &str) -> Option<String> {
     const MAX_LEN: usize = 256;
     (!text.is_empty() && text.len() <= MAX_LEN && !text.chars().any(char::is_control))

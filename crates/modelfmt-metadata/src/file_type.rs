@@ -1,10 +1,10 @@
-//! The keys of GGUF that say how a model is quantized, `general.file_type` and `general.quantization_version`, set as llama.cpp
-//! sets them.
+//! Sets the keys of GGUF that say how a model is quantized, `general.file_type` and
+//! `general.quantization_version`, in the same way as llama.cpp.
 
 use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value};
 
-use modelfmt_model::job::tensors::{Item, Tensors};
+use modelfmt_model::job::tensors::{Item, OutputTensors};
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 
@@ -15,7 +15,12 @@ const VERSION: &str = "general.quantization_version";
 const QUANTIZATION_VERSION: u32 = 2;
 
 /// Sets both keys in the metadata of a GGUF file. A key that is no longer true is removed, with a note.
-pub(crate) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tensors, notes: &mut Vec<String>) {
+pub(crate) fn state(
+    keys: &mut Object,
+    options: &ConvertOptions,
+    tensors: &OutputTensors,
+    notes: &mut Vec<String>,
+) {
     let is_given = |key: &str| options.metadata.set.as_ref().is_some_and(|given| given.contains_key(key));
     // A key that is set again moves to the end, as in llama.cpp.
     let mut put = |key: &str, number: u32| {
@@ -50,7 +55,7 @@ pub(crate) fn state(keys: &mut Object, options: &ConvertOptions, tensors: &Tenso
     }
 }
 
-/// The number of the file type that a rule for all tensors quantizes to.
+/// Returns the number of the file type that a rule for all tensors quantizes to.
 fn quantized(options: &ConvertOptions) -> Option<u32> {
     let rules = options.types.rules.iter().rev().filter(|rule| rule.glob.is_none());
     match rules.filter_map(TypeRule::blocks).next()? {
@@ -68,7 +73,7 @@ fn quantized(options: &ConvertOptions) -> Option<u32> {
     }
 }
 
-/// The number of the float file type that a rule for all tensors casts or decodes to.
+/// Returns the number of the float file type that a rule for all tensors casts or decodes to.
 fn floats(options: &ConvertOptions) -> Option<u32> {
     let rules =
         || options.types.rules.iter().rev().filter(|rule| rule.glob.is_none()).map(TypeRule::effective);

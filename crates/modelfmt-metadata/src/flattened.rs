@@ -30,7 +30,7 @@ pub struct MetadataDiff {
 }
 
 impl MetadataDiff {
-    /// How the values differ, if both are lists.
+    /// Returns how the values differ, if both are lists.
     #[must_use]
     pub fn lists(&self) -> Option<ListDiff> {
         let list = |value: &Option<Value>| value.as_ref().and_then(Value::as_array).cloned();
@@ -38,7 +38,8 @@ impl MetadataDiff {
     }
 }
 
-/// Of a value of more than 4,096 characters, only the beginning is written; `truncated` and `entries` then say so.
+/// If a value has more than 4,096 characters, only the beginning is written; `truncated` and `entries` then
+/// say so.
 impl Serialize for MetadataDiff {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let cut = |value: &Option<Value>| value.as_ref().and_then(beginning);
@@ -60,10 +61,11 @@ impl Serialize for MetadataDiff {
     }
 }
 
-/// The metadata as one flat list of keys and plain values, from the reader of the format
-/// ([`Container::flat_metadata`](modelfmt_core::Container::flat_metadata)). Keys that a conversion keeps in the JSON object under
-/// the reserved key are added to the list, and so are keys from the files of a safetensors set, beside those of its index. So a
-/// model and its lossless conversion have the same list; `diff` compares these lists.
+/// Returns the metadata as one flat list of keys and plain values, from the reader of the format
+/// ([`Container::flat_metadata`](modelfmt_core::Container::flat_metadata)). Keys that a conversion keeps in
+/// the JSON object under the reserved key are added to the list. So are keys that only the files of a
+/// safetensors set have, not its index. A model and its lossless conversion therefore have the same list;
+/// `diff` compares these lists.
 ///
 /// A key in the reserved object gets the prefix `modelfmt.` if the model has it with another value, so both values are in the list.
 ///
@@ -73,8 +75,8 @@ pub fn flat_metadata(model: &Model) -> Result<Object> {
     Ok(flattened_keys(model)?.0)
 }
 
-/// Values of the reserved object that no list of keys has: those that its conversions replaced, and which a conversion back restores
-/// (`modelfmt.replaced.KEY`).
+/// Returns the values of the reserved object that are in no list of keys: values that conversions replaced,
+/// and that a conversion back restores (`modelfmt.replaced.KEY`).
 ///
 /// # Errors
 /// If the metadata does not decode, or a file of a set is missing.
@@ -83,10 +85,11 @@ pub fn reserved_values(model: &Model) -> Result<Vec<(String, Value)>> {
     Ok(reserved.unlisted().map(|(part, key, value)| (format!("{PREFIX}{part}.{key}"), value)).collect())
 }
 
-/// The values of [`reserved_values`] of the first model that the second has neither there nor as keys.
+/// Returns the [`reserved_values`] of the first model that the second has neither in its reserved object nor
+/// as keys.
 ///
 /// # Errors
-/// As [`reserved_values`].
+/// If the metadata does not decode, or a file of a set is missing.
 pub fn unknown_reserved(of: &Model, other: &Model) -> Result<Vec<(String, Value)>> {
     let mut values = reserved_values(of)?;
     if values.is_empty() {
@@ -106,12 +109,12 @@ pub fn unknown_reserved(of: &Model, other: &Model) -> Result<Vec<(String, Value)
     Ok(values)
 }
 
-/// The metadata as one flat list, and the sources of the model's names.
+/// Returns the metadata as one flat list, and the names of the model by their source.
 fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
     let Content { is_native, keys: mut read, reserved, restored, names, config, .. } = Content::read(model)?;
     let mut keys = source::own_keys(model)?;
     if !is_native && read.get(reserved::KEY) != keys.get(reserved::KEY) {
-        keys.remove(reserved::KEY); // a conversion wrote it, and `reserved` has what it says; `read` has the model's own
+        keys.remove(reserved::KEY); // written by a conversion; `reserved` has it, and `read` has the model's own value
     }
     // The file has these floats as text; the list has the floats.
     let floats = reserved.iter().flat_map(|reserved| reserved.floats.keys());
@@ -124,7 +127,7 @@ fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
     let mut put = |key: &str, value: Value| match keys.get(key) {
         None => _ = keys.insert(key, value),
         Some(known) if *known == value => {}
-        Some(_) => keys.insert_beside(PREFIX, key, value),
+        Some(_) => keys.insert_with_prefix(PREFIX, key, value),
     };
     read.into_iter().for_each(|(key, value)| put(&key, value));
     if let Some(reserved) = reserved {
@@ -132,20 +135,20 @@ fn flattened_keys(model: &Model) -> Result<(Object, KnownNames)> {
         for (key, value) in reserved.other() {
             put(&format!("{PREFIX}{key}"), value.clone());
         }
-        // With the keys that OINF's own reader uses.
+        // These are the keys that OINF's own reader uses.
         for (name, value) in &reserved.sizevars {
-            keys.insert_beside("sizevars.", name, value.clone());
+            keys.insert_with_prefix("sizevars.", name, value.clone());
         }
         for (name, quant) in &reserved.quants {
-            keys.insert_beside("quants.", name, quant.to_value());
+            keys.insert_with_prefix("quants.", name, quant.to_value());
         }
     }
     let stem = names::stem_of(model).to_owned();
     Ok((keys, KnownNames { own: names, config, stem }))
 }
 
-/// The keys with different values in two models, with both values. A key that only one model has does not count if a conversion of
-/// the other model would add it, because its target format requires the key.
+/// Returns the keys with different values in two models, with both values. A key that only one model has does
+/// not count if a conversion of the other model would add it because its target format requires the key.
 pub fn differences(a: &Model, b: &Model) -> Result<Vec<MetadataDiff>> {
     let ((of_a, said_a), (of_b, said_b)) = (flattened_keys(a)?, flattened_keys(b)?);
     let mut found = Vec::new();

@@ -2,7 +2,8 @@
 
 use modelfmt_core::value::{List, Object, Value, json};
 
-/// The maximum number of characters of a value in the JSON of a comparison. Of a longer one, only the beginning is there.
+/// The maximum number of characters of a value in the JSON of a comparison. A longer value is cut to its
+/// beginning.
 const MAX: usize = 4096;
 
 /// How two lists differ.
@@ -30,7 +31,7 @@ impl ListDiff {
     }
 }
 
-/// The beginning of a value that is too long; `None` if it is not.
+/// Returns the beginning of a value that is too long; `None` if the value is not.
 pub(super) fn beginning(value: &Value) -> Option<Value> {
     if len(value, MAX) <= MAX {
         return None;
@@ -54,7 +55,7 @@ pub(super) fn beginning(value: &Value) -> Option<Value> {
     })
 }
 
-/// The length of a value's JSON in characters, as far as `max + 1`.
+/// Returns the length of a value's JSON in characters, counted up to `max + 1`.
 fn len(value: &Value, max: usize) -> usize {
     json::start(value, max.saturating_add(1)).chars().count()
 }

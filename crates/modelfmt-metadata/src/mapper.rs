@@ -7,7 +7,7 @@ use modelfmt_core::DType;
 use modelfmt_core::value::{Object, Value, json};
 
 use crate::names::{
-    AERO_KEYS, APR2_KEYS, BESIDE, NOT_COVERED, SILENT, is_filler, is_same_family, required_keys,
+    AERO_KEYS, APR2_KEYS, FROM_CONFIG, NOT_COVERED, NOT_STATED, is_placeholder, is_same_family, required_keys,
 };
 use crate::required::RequiredKeys;
 use crate::reserved::{Changes, Hints, KEY, Reserved};
@@ -16,7 +16,7 @@ use crate::{file_type, non_finite, plain, quants, typed_lists};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::{Capabilities, Metadata as Kind, MetadataSchema};
 use modelfmt_model::job::metadata::Metadata;
-use modelfmt_model::job::tensors::{Item, Tensors};
+use modelfmt_model::job::tensors::{Item, OutputTensors};
 use modelfmt_model::quant::Quant;
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::Choice;
@@ -36,7 +36,7 @@ pub struct Mapper<'a> {
 
 impl Mapper<'_> {
     /// Makes the metadata of the target.
-    pub fn map(&self, content: Content, tensors: &Tensors) -> Metadata {
+    pub fn map(&self, content: Content, tensors: &OutputTensors) -> Metadata {
         match self.target.metadata {
             Kind::Json => self.json(content, tensors),
             _ => self.plain(content, tensors),
@@ -44,7 +44,7 @@ impl Mapper<'_> {
     }
 
     /// Makes the metadata of a target that has a JSON object.
-    fn json(&self, content: Content, tensors: &Tensors) -> Metadata {
+    fn json(&self, content: Content, tensors: &OutputTensors) -> Metadata {
         let (source, stem) = (content.format, self.stem);
         let Content { mut keys, reserved, losses, own, own_set, names, config, manifest, asked_for, .. } =
             content;
@@ -58,12 +58,13 @@ impl Mapper<'_> {
             );
         }
         let reserved = reserved.unwrap_or_else(|| Reserved::new(source));
-        let (mut reserved, is_foreign, gone) = self.left(reserved, source, &mut keys, &mut losses);
-        notes.extend(left_out(&gone, &keys, stem));
+        let (mut reserved, is_foreign, removed) =
+            self.remove_container_keys(reserved, source, &mut keys, &mut losses);
+        notes.extend(left_out(&removed, &keys, stem));
         let typed = typed_names(&reserved);
-        let silent = if content.is_config_ignored { NOT_COVERED } else { SILENT };
-        let asked = RequiredKeys { source, names, config, silent, typed, options: self.options, stem };
-        let mut changes = asked.fill(self.target.format, &mut keys, &mut notes);
+        let not_stated = if content.is_config_ignored { NOT_COVERED } else { NOT_STATED };
+        let required = RequiredKeys { source, names, config, not_stated, typed, options: self.options, stem };
+        let mut changes = required.fill(self.target.format, &mut keys, &mut notes);
         for (key, value) in asked_for {
             if !keys.contains_key(&key) {
                 changes.set(&mut keys, &key, value);
@@ -81,18 +82,20 @@ impl Mapper<'_> {
         reserved.quants.clone_from(&tensors.quants);
         reserved.order.clone_from(&tensors.order);
         reserved.floats = non_finite::places(&keys);
-        self.set_aside(&mut keys, &mut reserved, content.is_turned, &mut notes);
-        let (architecture, is_from_config) = asked.architecture(&keys);
-        let (name, named_by) = asked.name();
+        self.set_aside(&mut keys, &mut reserved, content.shapes_reversed, &mut notes);
+        let (architecture, is_from_config) = required.architecture(&keys);
+        let (name, named_by) = required.name();
         if self.target.properties.schema == Some(MetadataSchema::Aero) {
             // If a key has the same text, there is a note already.
             let is_said = |key: &str, text: &str| keys.get(key).and_then(Value::as_str) == Some(text);
             let from_config = [
                 ("architecture", &*architecture, is_from_config),
-                ("model_name", name, named_by == Some(BESIDE)),
+                ("model_name", name, named_by == Some(FROM_CONFIG)),
             ];
             let unsaid = from_config.into_iter().filter(|(key, text, is)| *is && !is_said(key, text));
-            notes.extend(unsaid.map(|(key, text, _)| format!("{key} of the manifest is {text:?}, {BESIDE}")));
+            notes.extend(
+                unsaid.map(|(key, text, _)| format!("{key} of the manifest is {text:?}, {FROM_CONFIG}")),
+            );
         }
         let name = name.to_owned();
         let mut metadata =
@@ -103,8 +106,9 @@ impl Mapper<'_> {
         metadata
     }
 
-    /// The losses, with the parts that only AERO can hold unless the target is AERO, and the parts that only an AEROSET can hold
-    /// unless the target is one. Of several merged models, some may be AERO.
+    /// Adds the parts that only AERO can hold to the losses, unless the target is AERO. Does the same for the
+    /// parts that only an AEROSET can hold, unless the target is one. Some of several merged models may be
+    /// AERO.
     fn without_own(
         &self,
         mut losses: Vec<Unsupported>,
@@ -121,10 +125,10 @@ impl Mapper<'_> {
         losses
     }
 
-    /// Removes the keys that the source's container required; if the model goes back to its original format, the keys of all
-    /// containers. Returns the updated reserved object, whether the source's format is not the model's original one, and the
-    /// removed values.
-    fn left(
+    /// Removes the keys that the source's container required. If the model goes back to its original format,
+    /// removes the keys of all containers. Returns the updated reserved object, whether the source's format
+    /// is not the model's original one, and the removed values.
+    fn remove_container_keys(
         &self,
         mut reserved: Reserved,
         source: Format,
@@ -136,20 +140,24 @@ impl Mapper<'_> {
         let mut is_foreign = reserved.format != source
             && !is_same_family(reserved.format, source)
             && source.properties().schema.is_some();
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         if is_same_family(reserved.format, target) && reserved.format != source {
             // On the way back to the original format, undo the changes of the last container first.
-            reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(keys)));
-            gone.extend(reserved.changes.undo(keys));
+            reserved
+                .intermediate_formats
+                .iter()
+                .rev()
+                .for_each(|(_, changes)| removed.extend(changes.undo(keys)));
+            removed.extend(reserved.changes.undo(keys));
             losses.extend(reserved.losses());
             reserved = Reserved::new(target);
             is_foreign = false;
         } else if is_foreign && let Some(known) = target.properties().schema {
-            gone.extend(leave(keys, &mut reserved, source, known));
+            removed.extend(undo_container_keys(keys, &mut reserved, source, known));
         }
         let own = typed_names(&reserved);
-        gone.retain(|(key, value)| own.get(key) != Some(value));
-        (reserved, is_foreign, gone)
+        removed.retain(|(key, value)| own.get(key) != Some(value));
+        (reserved, is_foreign, removed)
     }
 
     /// Records in the reserved object which keys were changed because the target requires them. Returns what is lost by that.
@@ -171,7 +179,7 @@ impl Mapper<'_> {
         if !is_foreign {
             reserved.changes.extend(changes);
         } else if !changes.is_empty() {
-            reserved.via.push((source, changes));
+            reserved.intermediate_formats.push((source, changes));
         }
         Vec::new()
     }
@@ -182,17 +190,17 @@ impl Mapper<'_> {
         &self,
         keys: &mut Object,
         reserved: &mut Reserved,
-        is_turned: bool,
+        shapes_reversed: bool,
         notes: &mut Vec<String>,
     ) {
-        let unreadable = self.target.format.driver().and_then(|driver| driver.unreadable);
-        let asked = self.target.properties.schema.map_or(&[][..], required_keys);
+        let unreadable = self.target.format.fns().and_then(|fns| fns.unreadable);
+        let required = self.target.properties.schema.map_or(&[][..], required_keys);
         let mut listed = unreadable.map(|list| list(keys)).unwrap_or_default();
-        if is_turned {
+        if shapes_reversed {
             let why = "says that shapes are in ggml's order, and they have been reversed";
             listed.push(("source_format".to_owned(), why.to_owned()));
         }
-        for (key, why) in listed.into_iter().filter(|(key, _)| !asked.contains(&key.as_str())) {
+        for (key, why) in listed.into_iter().filter(|(key, _)| !required.contains(&key.as_str())) {
             if let Some(value) = keys.remove(&key) {
                 notes.push(format!("{key} is kept aside, for the way back: it {why}"));
                 reserved.aside.insert(key, value);
@@ -202,7 +210,7 @@ impl Mapper<'_> {
 
     /// Updates the key of APR and APR2 that says how the model was quantized: `--quantize` sets it for APR2, and `--dequantize`
     /// removes it if no blocks are left.
-    fn quantization(&self, keys: &mut Object, tensors: &Tensors, notes: &mut Vec<String>) {
+    fn quantization(&self, keys: &mut Object, tensors: &OutputTensors, notes: &mut Vec<String>) {
         let known = self.target.properties.schema;
         let (is_apr, is_apr2) = (known == Some(MetadataSchema::Apr), known == Some(MetadataSchema::Apr2));
         let is_given =
@@ -228,7 +236,7 @@ impl Mapper<'_> {
     }
 
     /// Makes the metadata of a target that has a list of keys with values of its own types.
-    fn plain(&self, content: Content, tensors: &Tensors) -> Metadata {
+    fn plain(&self, content: Content, tensors: &OutputTensors) -> Metadata {
         let Content { format, mut keys, reserved, losses, own, own_set, notes, .. } = content;
         let mut metadata = Metadata { losses, notes, ..Metadata::default() };
         metadata.losses.extend(own.into_iter().chain(own_set));
@@ -302,8 +310,9 @@ impl Mapper<'_> {
         }
     }
 
-    /// The losses of scales and zero points that are not applied to the values, if the target cannot hold them.
-    fn lost_quants(&self, tensors: &Tensors) -> Vec<Unsupported> {
+    /// Returns the losses of scales and zero points that are not applied to the values, if the target cannot
+    /// hold them.
+    fn lost_quants(&self, tensors: &OutputTensors) -> Vec<Unsupported> {
         let quants = if self.target.quants { &[][..] } else { &tensors.quants };
         let loss = |(name, _): &(String, Quant)| {
             let why = format!(
@@ -316,7 +325,8 @@ impl Mapper<'_> {
         quants.iter().map(loss).collect()
     }
 
-    /// The value as text, if the options ask for text and it helps; else the loss, with its remedy.
+    /// Returns the value as text, if the options ask for text and the target can hold it. Otherwise returns
+    /// the loss, with its remedy.
     fn as_text(&self, key: &str, value: &Value, typed: bool, why: Arc<str>) -> Result<Value, Unsupported> {
         let loss = Unsupported::loss("metadata key", key, why);
         if !self.target.format.takes(Choice::Stringify) {
@@ -331,8 +341,8 @@ impl Mapper<'_> {
         }
     }
 
-    /// Keeps in the reserved object what plain values do not show of GGUF's metadata or of the index of a set, if the target has a
-    /// place for it.
+    /// Keeps in the reserved object those properties of GGUF's metadata, or of the index of a set, that plain
+    /// values do not show, if the target has a place for them.
     fn keep_hints(&self, metadata: &mut Metadata, origin: Format, hints: Hints) {
         let is_text = self.target.metadata == Kind::Strings && self.options.metadata.stringify;
         let has_place = is_text || matches!(self.target.metadata, Kind::Index | Kind::Object);
@@ -364,8 +374,9 @@ impl Mapper<'_> {
         });
     }
 
-    /// The value in the form of the target, or why the target cannot hold it. With `typed`, an object may be a value with its type;
-    /// without it, an object of that form is an ordinary object.
+    /// Converts a value to the form of the target, or returns the reason why the target cannot hold it. With
+    /// `typed`, an object may be a value with its type. Otherwise, an object of that form is an ordinary
+    /// object.
     fn value(&self, key: &str, value: &Value, typed: bool, hints: &Hints) -> Result<Value, String> {
         let format = self.target.format;
         let found = if typed { plain::kind(value) } else { value.kind().to_owned() };
@@ -402,18 +413,18 @@ impl Mapper<'_> {
 
 /// Undoes the changes that containers on the way made to the keys.
 fn undo(metadata: &mut Metadata, keys: &mut Object, reserved: &Reserved, stem: &str) {
-    let mut gone = Vec::new();
-    reserved.via.iter().rev().for_each(|(_, changes)| gone.extend(changes.undo(keys)));
-    gone.extend(reserved.changes.undo(keys));
+    let mut removed = Vec::new();
+    reserved.intermediate_formats.iter().rev().for_each(|(_, changes)| removed.extend(changes.undo(keys)));
+    removed.extend(reserved.changes.undo(keys));
     metadata.losses.extend(reserved.losses());
     if reserved.has_all_metadata() {
         // The original model did not have these keys, so containers on the way added them.
-        let asked = AERO_KEYS.iter().chain(APR2_KEYS).filter(|key| !reserved.is_given(key));
-        gone.extend(asked.filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?))));
+        let required = AERO_KEYS.iter().chain(APR2_KEYS).filter(|key| !reserved.is_given(key));
+        removed.extend(required.filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?))));
     }
     let own = typed_names(reserved);
-    gone.retain(|(key, value)| own.get(key) != Some(value));
-    metadata.notes.extend(left_out(&gone, keys, stem));
+    removed.retain(|(key, value)| own.get(key) != Some(value));
+    metadata.notes.extend(left_out(&removed, keys, stem));
 }
 
 /// Moves the keys that are in the files of a set, and not in its index, to `metadata.files`.
@@ -445,12 +456,12 @@ fn reserve(metadata: &mut Metadata, mut reserved: Reserved, is_text: bool) {
     }
 }
 
-/// Undoes the keys that were added when a model of a third format left formats with the metadata `known` for its current container.
-/// Returns the values that were removed.
+/// Undoes the keys that were added for the current container of a model of a third format, when it left a
+/// format with the metadata `known`. Returns the values that were removed.
 ///
-/// The reserved key travels verbatim. So for a model that has all its metadata there, a key that the container requires, and that
-/// was not added on the way in, was added later.
-fn leave(
+/// The reserved key is copied verbatim. So for a model that has all its metadata there, a key that the
+/// container requires, and that was not added on the way in, was added later.
+fn undo_container_keys(
     keys: &mut Object,
     reserved: &mut Reserved,
     container: Format,
@@ -461,33 +472,34 @@ fn leave(
         return Vec::new();
     }
     if reserved.has_all_metadata() {
-        let (asked, needed) = (required_keys(here), required_keys(known));
+        let (required, needed) = (required_keys(here), required_keys(known));
         let since = |key: &&&str| {
             !needed.contains(*key)
                 && !reserved.changes.added.iter().any(|known| known == **key)
                 && !reserved.is_given(key)
         };
-        let gone = asked.iter().filter(since).filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?)));
-        return gone.collect();
+        let removed =
+            required.iter().filter(since).filter_map(|key| Some(((*key).to_owned(), keys.remove(key)?)));
+        return removed.collect();
     }
-    match reserved.via.pop_if(|(format, _)| format.properties().schema == Some(known)) {
+    match reserved.intermediate_formats.pop_if(|(format, _)| format.properties().schema == Some(known)) {
         Some((_, changes)) => changes.undo(keys),
         None => Vec::new(),
     }
 }
 
-/// A note for each value that is left out because a container on the way required it, unless the model or its file name already
-/// says the same.
-fn left_out(gone: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> {
+/// Returns a note for each value that is left out because a container on the way required it, unless the
+/// model or its file name already says the same.
+fn left_out(removed: &[(String, Value)], keys: &Object, stem: &str) -> Vec<String> {
     let is_news = |(key, value): &&(String, Value)| {
         let is_stem = key == "model_name" && value.as_str() == Some(stem);
-        !is_filler(key, value) && !is_stem && keys.values().all(|other| other != value)
+        !is_placeholder(key, value) && !is_stem && keys.values().all(|other| other != value)
     };
     let note = |(key, value): &(String, Value)| {
         let text = json::to_string(value).unwrap_or_default();
         format!("{key} {text} is left out: an earlier conversion put it in, the model itself does not say it")
     };
-    gone.iter().filter(is_news).map(note).collect()
+    removed.iter().filter(is_news).map(note).collect()
 }
 
 /// The reasons why keys do not fit. Many keys share few texts, so each text is kept once.
@@ -510,7 +522,8 @@ fn typed_names(reserved: &Reserved) -> Object {
     names.filter_map(|key| Some(((*key).to_owned(), reserved.metadata.get(key)?.to_plain()))).collect()
 }
 
-/// The average number of bits of a weight, scales included, for this many elements in blocks of each type.
+/// Returns the average number of bits of a weight, scales included, for this many elements in blocks of each
+/// type.
 fn bits_per_weight(blocks: &BTreeMap<DType, u64>) -> f64 {
     let mut sums = (0.0, 0.0);
     for (dtype, &elements) in blocks {

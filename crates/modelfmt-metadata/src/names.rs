@@ -14,11 +14,12 @@ pub(crate) const AERO_KEYS: &[&str] = &["model_name", "architecture"];
 pub(crate) const APR_KEYS: &[&str] = &["model_type"];
 pub(crate) const APR2_KEYS: &[&str] = &["apr_version", "model_type", "architecture"];
 
-/// Keys of the tokenizer beside a model, without which aprender's programs do not run the model. An APR gets them if there are such files.
+/// Keys of a tokenizer, without which aprender's programs do not run a model. An APR gets them if there are
+/// files of a tokenizer beside the model.
 const APR_TOKENIZER_KEYS: &[&str] =
     &["tokenizer.vocabulary", "tokenizer.vocab_size", "tokenizer.merges", "tokenizer.model_type"];
 
-/// The keys that formats with this JSON metadata require.
+/// Returns the keys that formats with this JSON metadata require.
 pub(crate) const fn required_keys(schema: MetadataSchema) -> &'static [&'static str] {
     match schema {
         MetadataSchema::Aero => AERO_KEYS,
@@ -27,9 +28,9 @@ pub(crate) const fn required_keys(schema: MetadataSchema) -> &'static [&'static 
     }
 }
 
-/// Whether some format requires the key, so that a conversion may add or replace it.
-pub(crate) fn is_asked_for(key: &str) -> bool {
-    AERO_KEYS.iter().chain(APR2_KEYS).chain(APR_TOKENIZER_KEYS).any(|asked| *asked == key)
+/// Checks whether some format requires the key, so that a conversion may add or replace it.
+pub(crate) fn is_required_key(key: &str) -> bool {
+    AERO_KEYS.iter().chain(APR2_KEYS).chain(APR_TOKENIZER_KEYS).any(|required| *required == key)
 }
 
 pub(crate) fn is_same_family(a: Format, b: Format) -> bool {
@@ -37,9 +38,9 @@ pub(crate) fn is_same_family(a: Format, b: Format) -> bool {
     a == b || schema(a).is_some_and(|known| schema(b) == Some(known))
 }
 
-/// Whether this value is the placeholder that a conversion writes under a required key if it knows no value
-/// (docs/formats/conversion.md#names-that-formats-ask-for).
-pub(crate) fn is_filler(key: &str, value: &Value) -> bool {
+/// Checks whether this value is the placeholder that a conversion writes under a required key if it knows no
+/// value (docs/formats/conversion.md#names-that-formats-ask-for).
+pub(crate) fn is_placeholder(key: &str, value: &Value) -> bool {
     match key {
         "apr_version" => value.as_str() == Some(APR_VERSION),
         "architecture" if value.as_object().is_some_and(Object::is_empty) => true,
@@ -49,9 +50,9 @@ pub(crate) fn is_filler(key: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a conversion writes this value under a required key if the model does not have the key.
+/// Checks whether a conversion writes this value under a required key if the model does not have the key.
 pub(crate) fn is_added(key: &str, value: &Value, keys: &Object, known: &KnownNames) -> bool {
-    if is_filler(key, value) {
+    if is_placeholder(key, value) {
         return true;
     }
     let Some(text) = value.as_str() else { return false };
@@ -76,11 +77,11 @@ pub(crate) fn is_added(key: &str, value: &Value, keys: &Object, known: &KnownNam
 /// The value of a required key that the source does not have.
 pub(crate) const UNKNOWN: &str = "unknown";
 /// The reason for [`UNKNOWN`], as part of a note.
-pub(crate) const SILENT: &str = "because the source does not say";
+pub(crate) const NOT_STATED: &str = "because the source does not say";
 /// The same reason, if there is a config.json that is ignored.
 pub(crate) const NOT_COVERED: &str = "because the source does not say, and the pin or the signature does not cover the config.json beside the file";
 /// The origin of a value from a config.json, as part of a note.
-pub const BESIDE: &str = "from the config.json beside the file";
+pub const FROM_CONFIG: &str = "from the config.json beside the file";
 pub(crate) const APR_VERSION: &str = "2.0.0";
 
 /// The names of a model that formats require.
@@ -104,7 +105,8 @@ pub(crate) struct KnownNames {
 /// The stem for a model whose file has no name, such as standard input.
 pub(crate) const NO_STEM: &str = "model";
 
-/// The name of a model's file without its ending. For a GGUF split also without its number, such as `-00001-of-00003`.
+/// Returns the name of a model's file without its ending. For a GGUF split also without its number, such as
+/// `-00001-of-00003`.
 pub fn stem_of(model: &Model) -> &str {
     let stem = stem(model.path());
     let split = stem.rsplit_once("-of-").and_then(|(rest, _)| Some(rest.rsplit_once('-')?.0));
@@ -113,7 +115,7 @@ pub fn stem_of(model: &Model) -> &str {
         .unwrap_or(stem)
 }
 
-/// The name of a file without its ending.
+/// Returns the name of a file without its ending.
 pub fn stem(path: &Path) -> &str {
     const ENDINGS: [&str; 2] = [".aeroset.json", ".safetensors.index.json"];
     let name = path.file_name().and_then(|name| name.to_str());

@@ -6,8 +6,8 @@ use modelfmt_core::value::{List, Object, Value};
 pub(crate) const NOTE: &str =
     "JSON has no NaN and no infinity; written as text, which becomes a number again on the way back";
 
-/// The places of such floats: a tree of the keys and list indices that lead to them. A leaf is `true`, for such a float or for a
-/// list of numbers that contains some.
+/// Returns the places of such floats, as a tree of the keys and list indices that lead to them. A leaf is
+/// `true`, for such a float or for a list of numbers that contains some.
 pub(crate) fn places(keys: &Object) -> Object {
     keys.iter().filter_map(|(key, value)| Some((key.to_owned(), place(value)?))).collect()
 }
@@ -33,7 +33,7 @@ const fn is_number(value: &Value) -> bool {
     matches!(value, Value::Int(_) | Value::Float(_))
 }
 
-/// Whether a tree can be a result of [`places`].
+/// Checks whether a tree can be a result of [`places`].
 pub(crate) fn are_places(places: &Object) -> bool {
     places.values().all(|place| match place {
         Value::Object(inner) => !inner.is_empty() && are_places(inner),
@@ -41,7 +41,7 @@ pub(crate) fn are_places(places: &Object) -> bool {
     })
 }
 
-/// Turns the texts at these places into floats. Any other value there was changed since, and stays.
+/// Turns the texts at these places into floats. Any other value there was changed later, and is kept.
 pub(crate) fn restore(keys: &mut Object, places: &Object) {
     for (key, value) in keys.iter_mut() {
         if let Some(place) = places.get(key) {
@@ -78,7 +78,7 @@ fn restored(value: Value, place: &Value) -> Value {
     }
 }
 
-/// The float that JSON text stands for.
+/// Returns the float that a JSON text stands for.
 fn float(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),

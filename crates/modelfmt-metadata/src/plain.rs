@@ -2,9 +2,9 @@
 
 use modelfmt_core::value::Value;
 
-/// The kind of a value, for messages: its stated type, or its kind in JSON.
+/// Returns the kind of a value, for messages: its stated type, or its kind in JSON.
 pub(crate) fn kind(value: &Value) -> String {
-    match value.get("type").and_then(Value::as_str).filter(|_| value.untyped().is_some()) {
+    match value.get("type").and_then(Value::as_str).filter(|_| value.without_type().is_some()) {
         Some(name) => format!("a {name}"),
         None => value.kind().to_owned(),
     }

@@ -9,7 +9,8 @@ use modelfmt_model::model::Model;
 use modelfmt_model::quant::Quant;
 use modelfmt_model::values::is_number;
 
-/// The value under the reserved key: what `inspect --json` prints, and the bits of scales that JSON cannot hold.
+/// Makes the value under the reserved key: what `inspect --json` prints, and the bits of scales that JSON
+/// cannot hold.
 pub(crate) fn to_value(quant: &Quant) -> Value {
     let mut value = quant.to_value();
     let exact = |&scale: &f32| {
@@ -61,9 +62,9 @@ pub const TWICE: &str = "its file has scales of its own for it, and there are ot
 /// The scales and zero points of a model.
 #[derive(Default)]
 pub struct Found {
-    /// Those of tensors with values, by the position of the tensor.
+    /// The scales and zero points of tensors with values, by the position of the tensor.
     pub of_tensors: BTreeMap<usize, Quant>,
-    /// Those that belong to no tensor with values, by name.
+    /// The other scales and zero points, which belong to no tensor with values, by name.
     pub others: Vec<(String, Quant)>,
 }
 
@@ -132,7 +133,7 @@ mod tests {
             ("null", "-1"),
             ("null", "1.5"),
             ("[1.0]", "1.0"),
-            ("[1.0]", "[0.1]"), // no f32
+            ("[1.0]", "[0.1]"), // not an f32
             ("[1.0]", r#"["NaN"]"#),
             ("[1]", "[2147483648]"),
             ("[1]", "[0.5]"),

@@ -1,9 +1,9 @@
-//! Fills in the keys that AERO, APR and APR2 require: from the options, else from the source
+//! Fills in the keys that AERO, APR and APR2 require: from the options, or else from the source
 //! (docs/formats/conversion.md#names-that-formats-ask-for).
 
 use modelfmt_core::value::{Object, Value, json};
 
-use super::names::{APR_VERSION, BESIDE, ModelNames, NO_STEM, UNKNOWN};
+use super::names::{APR_VERSION, FROM_CONFIG, ModelNames, NO_STEM, UNKNOWN};
 use super::reserved::Changes;
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::{Metadata as Kind, MetadataSchema};
@@ -16,8 +16,8 @@ pub(crate) struct RequiredKeys<'a> {
     pub(crate) names: ModelNames,
     /// Names in a config.json beside the source, which are the last choice.
     pub(crate) config: ModelNames,
-    /// The reason why a value is unknown if neither has it.
-    pub(crate) silent: &'static str,
+    /// The reason to state if the value is in neither.
+    pub(crate) not_stated: &'static str,
     /// The required keys that a model with typed metadata has.
     pub(crate) typed: Object,
     pub(crate) options: &'a ConvertOptions,
@@ -63,8 +63,8 @@ impl RequiredKeys<'_> {
         let is_text = |value: &Value| value.as_str().is_some();
         let note = match (&found, &self.config.architecture) {
             (Some(_), _) => None,
-            (None, Some(_)) => Some(BESIDE),
-            (None, None) => Some(self.silent),
+            (None, Some(_)) => Some(FROM_CONFIG),
+            (None, None) => Some(self.not_stated),
         };
         let found = found.or_else(|| self.config.architecture.clone()).unwrap_or_else(|| UNKNOWN.to_owned());
         if is_apr2 {
@@ -84,19 +84,19 @@ impl RequiredKeys<'_> {
         changes
     }
 
-    /// The model's name, and where it comes from if the source itself does not have it.
+    /// Returns the model's name, and where it comes from if the source itself does not have it.
     pub(crate) fn name(&self) -> (&str, Option<&'static str>) {
         match (&self.names.name, &self.config.name) {
             (Some(name), _) => (name, None),
-            (None, Some(name)) => (name, Some(BESIDE)),
+            (None, Some(name)) => (name, Some(FROM_CONFIG)),
             // Standard input has no name.
-            (None, None) if self.stem == NO_STEM => (self.stem, Some(self.silent)),
+            (None, None) if self.stem == NO_STEM => (self.stem, Some(self.not_stated)),
             (None, None) => (self.stem, Some("taken from the file name")),
         }
     }
 
-    /// A known name of the architecture: `names.architecture` or the text under `key`. The former takes precedence for GGUF, the
-    /// latter for other formats.
+    /// Returns a known name of the architecture: `names.architecture` or the text under `key`. The former
+    /// takes precedence for GGUF, the latter for other formats.
     fn own_architecture(&self, keys: &Object, key: &str) -> Option<String> {
         let there = keys.get(key).and_then(Value::as_str).map(str::to_owned);
         let found = self.names.architecture.clone();
@@ -107,8 +107,8 @@ impl RequiredKeys<'_> {
         }
     }
 
-    /// The name of the architecture for AERO's manifest, whose key in the metadata may be an object, and whether it is from a
-    /// config.json.
+    /// Returns the name of the architecture for AERO's manifest, and whether it is from a config.json. In the
+    /// metadata, the key may be an object.
     pub(crate) fn architecture(&self, keys: &Object) -> (String, bool) {
         let there = keys.get("architecture").and_then(Value::as_str).map(str::to_owned);
         let found = there.or_else(|| self.own_architecture(keys, "model_type"));
@@ -118,7 +118,8 @@ impl RequiredKeys<'_> {
     }
 }
 
-/// The value of `--architecture` for APR2: an object from its text, or a name, which becomes an object.
+/// Converts the value of `--architecture` for APR2: an object from its text, or a name, which becomes an
+/// object.
 fn object_of(text: &str) -> Value {
     let named = || Object::from_iter([("name", text)]);
     json::parse_object(text.as_bytes()).unwrap_or_else(|_| named()).into()

@@ -1,4 +1,5 @@
-//! The reserved key `modelfmt` of a JSON object. It carries what the target cannot say otherwise, for a conversion back.
+//! The reserved key `modelfmt` of a JSON object. It carries what the target cannot hold elsewhere, so that a
+//! conversion back can restore it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -49,17 +50,17 @@ pub struct Reserved {
     pub(crate) floats: Object,
     /// The original order of the tensors, by their positions in the container, if the container sorts them.
     pub order: Vec<u64>,
-    /// What plain values do not show, for a model whose format has value types of its own.
+    /// The properties that plain values do not show, for a model whose format has value types of its own.
     pub(crate) hints: Hints,
     /// The changes to keys at top level that the target required.
     pub(crate) changes: Changes,
-    /// The formats that a model of a third format has left since, and how its keys changed on leaving.
-    pub(crate) via: Vec<(Format, Changes)>,
+    /// For a model of a third format: the formats that it has left since, and how its keys changed each time.
+    pub(crate) intermediate_formats: Vec<(Format, Changes)>,
     /// Unknown members, which are kept.
     pub(crate) other: Object,
 }
 
-/// What plain values do not show of GGUF's metadata.
+/// The properties of GGUF's metadata that plain values do not show.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints {
     /// The types of values that would get another type, by key.
@@ -84,7 +85,8 @@ impl Hints {
         self.types.is_empty() && self.stored.is_empty() && self.keys.is_empty() && self.text.is_empty()
     }
 
-    /// Whether a model of this format can have these hints: the index of a safetensors set holds any JSON, and its files only text.
+    /// Checks whether a model of this format can have these hints: the index of a safetensors set holds any
+    /// JSON, and its files only text.
     pub(crate) fn can_be_of(&self, format: Format) -> bool {
         match format.capabilities().metadata {
             Kind::TypedLists => true,
@@ -121,7 +123,8 @@ impl Hints {
 pub(crate) struct Changes {
     /// Keys that were added.
     pub(crate) added: Vec<String>,
-    /// The old values of keys whose values the target does not take, such as a string where APR2 requires an object.
+    /// The old values of keys whose values the target does not accept, such as a string where APR2 requires
+    /// an object.
     pub(crate) replaced: Object,
 }
 
@@ -138,14 +141,14 @@ impl Changes {
         }
     }
 
-    /// Undoes the changes. Returns the values that were there and are now gone.
+    /// Undoes the changes. Returns the values that this removes.
     pub(crate) fn undo(&self, keys: &mut Object) -> Vec<(String, Value)> {
         let added = self.added.iter().filter_map(|key| Some((key.clone(), keys.remove(key)?)));
-        let mut gone: Vec<(String, Value)> = added.collect();
+        let mut removed: Vec<(String, Value)> = added.collect();
         for (key, value) in &self.replaced {
-            gone.extend(keys.insert(key, value.clone()).map(|now| (key.to_owned(), now)));
+            removed.extend(keys.insert(key, value.clone()).map(|now| (key.to_owned(), now)));
         }
-        gone
+        removed
     }
 
     pub(crate) fn extend(&mut self, other: Self) {
@@ -159,10 +162,10 @@ impl Changes {
         self.replaced.remove(key);
     }
 
-    /// Whether all changed keys are keys that some format requires.
+    /// Checks whether all changed keys are keys that some format requires.
     fn are_plausible(&self) -> bool {
         let mut keys = self.added.iter().map(String::as_str).chain(self.replaced.keys());
-        keys.all(super::names::is_asked_for)
+        keys.all(super::names::is_required_key)
     }
 
     fn take(from: &mut Object) -> Option<Self> {
@@ -196,7 +199,7 @@ impl Reserved {
             order: Vec::new(),
             hints: Hints::default(),
             changes: Changes::default(),
-            via: Vec::new(),
+            intermediate_formats: Vec::new(),
             other: Object::new(),
         }
     }
@@ -232,7 +235,7 @@ impl Reserved {
         let order = list(other.remove("order"), Value::as_u64)?;
         let hints = Hints::take(&mut other)?;
         let changes = Changes::take(&mut other)?;
-        let via = list(other.remove("via"), hop)?;
+        let intermediate_formats = list(other.remove("via"), hop)?;
         let all_scalars = shapes.values().all(|shape| shape.as_array().is_some_and(List::is_empty));
         if !all_scalars || sizevars.values().any(|n| n.as_u64().is_none()) {
             return None;
@@ -253,15 +256,16 @@ impl Reserved {
             order,
             hints,
             changes,
-            via,
+            intermediate_formats,
             other,
         };
         reserved.is_plausible().then_some(reserved)
     }
 
-    /// Whether a conversion can have written this object (docs/formats/conversion.md#the-reserved-key).
+    /// Checks whether a conversion can have written this object
+    /// (docs/formats/conversion.md#the-reserved-key).
     fn is_plausible(&self) -> bool {
-        const HOPS: usize = 16; // a model loses the last one when it leaves for where it came from
+        const HOPS: usize = 16; // going back to the previous format removes the last entry
         let is_container = |format: Format| format.properties().schema.is_some();
         let kind = self.format.capabilities().metadata;
         (!self.is_object || kind == Kind::Numbers)
@@ -273,48 +277,53 @@ impl Reserved {
             && (self.given.is_empty() || self.has_all_metadata())
             && self.hints.can_be_of(self.format)
             && self.changes.are_plausible()
-            && self.via.len() <= HOPS
-            && self.via.iter().all(|(format, changes)| is_container(*format) && changes.are_plausible())
+            && self.intermediate_formats.len() <= HOPS
+            && self
+                .intermediate_formats
+                .iter()
+                .all(|(format, changes)| is_container(*format) && changes.are_plausible())
     }
 
     /// Marks a key as the user's own from now on.
     pub(crate) fn give(&mut self, key: &str) {
         self.changes.forget(key);
-        self.via.iter_mut().for_each(|(_, changes)| changes.forget(key));
-        if self.has_all_metadata() && super::names::is_asked_for(key) && !self.is_given(key) {
+        self.intermediate_formats.iter_mut().for_each(|(_, changes)| changes.forget(key));
+        if self.has_all_metadata() && super::names::is_required_key(key) && !self.is_given(key) {
             self.given.push(key.to_owned());
         }
     }
 
-    /// Whether the user gave the key.
+    /// Checks whether the user gave the key.
     pub(crate) fn is_given(&self, key: &str) -> bool {
         self.given.iter().any(|given| given == key)
     }
 
-    /// Old values of keys, each with its part and its key. Declared tensors are tensors of the model.
+    /// Returns the old values of keys, each with its part and its key. Declared tensors are not among them,
+    /// because they are tensors of the model.
     pub(crate) fn unlisted(&self) -> impl Iterator<Item = (&'static str, &str, Value)> {
-        let all = std::iter::once(&self.changes).chain(self.via.iter().map(|(_, changes)| changes));
+        let all = std::iter::once(&self.changes)
+            .chain(self.intermediate_formats.iter().map(|(_, changes)| changes));
         let old = all.flat_map(|changes| changes.replaced.iter());
         old.map(|(key, value)| (REPLACED, key, value.clone()))
     }
 
-    /// The unknown members of the reserved object.
+    /// Returns the unknown members of the reserved object.
     pub(crate) const fn other(&self) -> &Object {
         &self.other
     }
 
-    /// The unknown members as losses, for a target without the reserved key.
+    /// Returns the unknown members as losses, for a target without the reserved key.
     pub(crate) fn losses(&self) -> impl Iterator<Item = Unsupported> {
         let why = "this version does not know what it means";
         self.other.keys().map(move |key| Unsupported::loss("metadata key", &format!("{KEY}.{key}"), why))
     }
 
-    /// Whether the reserved object would say nothing.
+    /// Checks whether the reserved object has nothing to say.
     pub(crate) fn is_empty(&self) -> bool {
-        self.to_object().len() == if self.is_object { 3 } else { 2 } // version, format, and what its metadata were
+        self.to_object().len() == if self.is_object { 3 } else { 2 } // version, format and `object`
     }
 
-    /// The object to write under the key, with each part that is not empty.
+    /// Returns the object to write under the key, with each part that is not empty.
     pub(crate) fn to_object(&self) -> Object {
         let mut object = Object::new();
         object.insert("version", VERSION);
@@ -343,14 +352,15 @@ impl Reserved {
         part("order", self.order.is_empty(), &|| self.order.iter().copied().collect());
         self.hints.insert_into(&mut object);
         self.changes.insert_into(&mut object);
-        if !self.via.is_empty() {
-            object.insert("via", self.via.iter().map(hop_value).collect::<Value>());
+        if !self.intermediate_formats.is_empty() {
+            object.insert("via", self.intermediate_formats.iter().map(hop_value).collect::<Value>());
         }
         object.extend(self.other.clone());
         object
     }
 
-    /// Whether the model came from a format whose own metadata is not a JSON object. Then the reserved object has all its metadata.
+    /// Checks whether the model came from a format whose own metadata is not a JSON object. Then the reserved
+    /// object has all its metadata.
     pub(crate) const fn has_all_metadata(&self) -> bool {
         matches!(self.format.capabilities().metadata, Kind::Numbers | Kind::Typed) && !self.is_object
     }
@@ -367,13 +377,13 @@ pub fn follow_edit<'k>(
 ) {
     let Some(mut reserved) = keys.get(KEY).and_then(Reserved::parse) else { return };
     let edited: Vec<&str> = edited.into_iter().collect();
-    let gone: HashSet<&str> = edited.iter().copied().collect();
+    let stale: HashSet<&str> = edited.iter().copied().collect();
     let Hints { types, stored, text, .. } = &mut reserved.hints;
-    text.retain(|key| !gone.contains(key.as_str()));
+    text.retain(|key| !stale.contains(key.as_str()));
     for object in [&mut reserved.metadata, &mut reserved.aside, &mut reserved.floats, types, stored] {
-        object.retain(|key, _| !gone.contains(key));
+        object.retain(|key, _| !stale.contains(key));
     }
-    edited.into_iter().filter(|key| super::names::is_asked_for(key)).for_each(|key| reserved.give(key));
+    edited.into_iter().filter(|key| super::names::is_required_key(key)).for_each(|key| reserved.give(key));
     let rename = |name: &mut String| {
         if let Some(new) = names.get(name.as_str()) {
             *name = (*new).to_owned();
@@ -427,7 +437,7 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// The object of a part; empty if the part is missing, `None` if it is not an object.
+/// Returns the object of a part; empty if the part is missing, `None` if it is not an object.
 fn object(part: Option<Value>) -> Option<Object> {
     match part {
         None => Some(Object::new()),
@@ -436,7 +446,7 @@ fn object(part: Option<Value>) -> Option<Object> {
     }
 }
 
-/// The members of a part; empty if the part is missing, `None` if it is not a valid list.
+/// Returns the members of a part; empty if the part is missing, `None` if it is not a valid list.
 fn list<T>(part: Option<Value>, member: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     match part {
         None => Some(Vec::new()),
@@ -465,7 +475,7 @@ mod tests {
         reserved.changes.set(&mut keys, "model_name", "m".into());
         reserved.changes.set(&mut keys, "architecture", Object::new().into());
         reserved
-            .via
+            .intermediate_formats
             .push((Format::Aero, Changes { added: vec!["apr_version".to_owned()], ..Changes::default() }));
         let text = json::to_string(&reserved.to_object()).unwrap();
         let expected = concat!(

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use modelfmt_core::value::{Object, Value};
 
-use super::names::{is_asked_for, is_filler};
+use super::names::{is_placeholder, is_required_key};
 use super::reserved::{Hints, Reserved};
 use super::source::Content;
 use modelfmt_rules::options::ConvertOptions;
@@ -15,14 +15,15 @@ use modelfmt_rules::wording::unsupported::{Subject, Unsupported};
 const KEY: &str = "metadata key";
 
 impl Content {
-    /// Adds the metadata of the next model. `tensors` is the number of tensors in the models before it. If a key has another value
-    /// there, the value of the earlier models counts and the new one is a loss, unless the caller gives the key.
+    /// Adds the metadata of the next model. `tensors` is the number of tensors in the models before it. If a
+    /// key has another value in the next model, the value of the earlier models counts and the new one is a
+    /// loss, unless the caller gives the key.
     pub(crate) fn join(&mut self, mut next: Self, path: &Path, tensors: u64, options: &ConvertOptions) {
         let given: HashSet<&str> = options.given_keys().collect();
         let mut joiner = Joiner { path, given, losses: Vec::new() };
         if let Some(reserved) = &mut next.reserved {
             // Keys that were added for a format are added again where they are required.
-            for (_, changes) in std::mem::take(&mut reserved.via).into_iter().rev() {
+            for (_, changes) in std::mem::take(&mut reserved.intermediate_formats).into_iter().rev() {
                 changes.undo(&mut next.keys);
             }
             std::mem::take(&mut reserved.changes).undo(&mut next.keys);
@@ -43,7 +44,7 @@ impl Content {
         self.losses.extend(next.losses.into_iter().chain(joiner.losses));
         self.own.extend(next.own);
         self.own_set.extend(next.own_set);
-        self.is_turned |= next.is_turned;
+        self.shapes_reversed |= next.shapes_reversed;
         self.restored.extend(next.restored);
         let known: HashSet<String> = self.notes.iter().cloned().collect();
         self.notes.extend(next.notes.into_iter().filter(|note| !known.contains(note)));
@@ -70,8 +71,8 @@ impl Joiner<'_> {
             match all.get(&key) {
                 None => _ = all.insert(key, value),
                 Some(known) if *known == value || self.given.contains(&*key) => {}
-                Some(_) if is_asked_for(&key) && is_filler(&key, &value) => {}
-                Some(known) if is_asked_for(&key) && is_filler(&key, known) => {
+                Some(_) if is_required_key(&key) && is_placeholder(&key, &value) => {}
+                Some(known) if is_required_key(&key) && is_placeholder(&key, known) => {
                     all.insert(key, value);
                 }
                 Some(_) => self.lose(kind, &key, "says something else than a model before it"),

@@ -32,14 +32,14 @@ pub struct Content {
     pub(crate) names: ModelNames,
     /// The model's name and architecture, from a config.json beside the source.
     pub(crate) config: ModelNames,
-    /// Whether there is a config.json that is ignored, because the pin or the signature that the caller asked for does not cover
-    /// it.
+    /// Whether there is a config.json that is ignored, because the requested pin or signature does not cover
+    /// it or a policy refuses it.
     pub(crate) is_config_ignored: bool,
     /// Members of AERO's manifest that are not made again for a new file.
     pub(crate) manifest: Object,
     /// Whether the model was an AERO file whose shapes are in ggml's order, according to `source_format`. The shapes have been
     /// reversed, so the output does not have that value at top level.
-    pub(crate) is_turned: bool,
+    pub(crate) shapes_reversed: bool,
     /// Keys whose values are the original ones again, while the file has them in another form.
     pub(crate) restored: Vec<String>,
     /// Notes for the user.
@@ -63,7 +63,7 @@ impl Content {
             names: ModelNames { name: None, architecture: None },
             config: ModelNames { name: None, architecture: None },
             is_config_ignored: false,
-            is_turned: false,
+            shapes_reversed: false,
             restored: Vec::new(),
             notes: Vec::new(),
             asked_for: Vec::new(),
@@ -122,7 +122,7 @@ impl Content {
             own_set: common.own_set,
             manifest: common.manifest,
             names: ModelNames { name: common.name, architecture: common.architecture },
-            is_turned: common.is_turned,
+            shapes_reversed: common.shapes_reversed,
             ..Self::new(format, common.keys)
         };
         content.reserved = match (common.native, common.types, common.files) {
@@ -149,18 +149,19 @@ impl Content {
         Ok(content)
     }
 
-    /// A value of the source.
+    /// Returns the value of a key.
     #[must_use]
     pub fn key(&self, key: &str) -> Option<&Value> {
         self.keys.get(key)
     }
 
-    /// The name of the architecture: from the options, else the source, else a config.json beside it.
+    /// Returns the name of the architecture: from the options, or else the source, or else a config.json
+    /// beside it.
     pub fn architecture<'a>(&'a self, options: &'a ConvertOptions) -> Option<&'a str> {
         self.own_architecture(options).or(self.config.architecture.as_deref())
     }
 
-    /// The name of the architecture, if it is from a config.json.
+    /// Returns the name of the architecture, if it is from a config.json.
     pub fn architecture_of_config(&self, options: &ConvertOptions) -> Option<&str> {
         self.config.architecture.as_deref().filter(|_| self.own_architecture(options).is_none())
     }
@@ -185,8 +186,8 @@ impl Content {
         let Some(mut reserved) = found else { return };
         self.keys.remove(reserved::KEY);
         let is_aero = reserved.format.properties().schema == Some(MetadataSchema::Aero);
-        let unreadable = reserved.format.driver().and_then(|driver| driver.unreadable);
-        self.is_turned |=
+        let unreadable = reserved.format.fns().and_then(|fns| fns.unreadable);
+        self.shapes_reversed |=
             is_aero && unreadable.is_some_and(|unreadable| !unreadable(&reserved.aside).is_empty());
         for (key, value) in std::mem::take(&mut reserved.aside) {
             // A key that is at top level already takes precedence.
@@ -212,13 +213,13 @@ impl Content {
     }
 }
 
-/// The reserved object for a source whose metadata has value types that only its format has.
+/// Returns the reserved object for a source whose metadata has value types that only its format has.
 fn native(model: &Model, metadata: Object) -> Result<Reserved> {
     let (sizevars, quants) = (model.sizevars(), crate::quants::read(model)?);
     Ok(Reserved { metadata, sizevars, quants, ..Reserved::new(model.format()) })
 }
 
-/// The metadata as one flat list, from the reader of the format.
+/// Returns the metadata as one flat list, from the reader of the format.
 pub(crate) fn own_keys(model: &Model) -> Result<Object> {
     model.container().flat_metadata().map_err(|error| model.failed(error))
 }

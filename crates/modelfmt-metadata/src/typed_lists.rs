@@ -9,8 +9,8 @@ use super::reserved::Hints;
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Capabilities;
 
-/// Restores the original values of a model from `format`, unless they were changed since. Returns the keys whose values differ by
-/// that.
+/// Restores the original values of a model from `format`, unless they were changed later. Returns the keys
+/// whose values this changes.
 pub(crate) fn restore(keys: &mut Object, hints: &mut Hints, format: Format) -> Vec<String> {
     let mut restored = Vec::new();
     for key in std::mem::take(&mut hints.text) {
@@ -20,7 +20,7 @@ pub(crate) fn restore(keys: &mut Object, hints: &mut Hints, format: Format) -> V
             restored.push(key);
         }
     }
-    let Some(plain) = format.driver().and_then(|driver| driver.plain) else { return restored };
+    let Some(plain) = format.fns().and_then(|fns| fns.plain) else { return restored };
     hints.stored.retain(|key, stored| match (keys.get_mut(key), plain(stored)) {
         (Some(value), Some(tree)) if *value == spelled(&tree) || *value == tree => {
             *value = tree;
@@ -32,7 +32,7 @@ pub(crate) fn restore(keys: &mut Object, hints: &mut Hints, format: Format) -> V
     restored
 }
 
-/// The value as JSON returns it, with NaN and the infinities as text.
+/// Returns the value as JSON returns it, with NaN and the infinities as text.
 fn spelled(tree: &Value) -> Value {
     match tree {
         Value::Float(x) if x.is_nan() => "NaN".into(),
@@ -44,7 +44,7 @@ fn spelled(tree: &Value) -> Value {
     }
 }
 
-/// The keys in their original order, then the new keys.
+/// Sorts the keys into their original order, followed by the new keys.
 pub(crate) fn in_order(all: Object, order: &[String]) -> Object {
     if order.is_empty() {
         return all;
@@ -55,12 +55,13 @@ pub(crate) fn in_order(all: Object, order: &[String]) -> Object {
     all.into_iter().collect()
 }
 
-/// The keys of a GGUF file that are not ASCII, although the document requires it.
+/// Returns the keys of a GGUF file that are not ASCII, although the document requires it.
 pub(crate) fn not_ascii(hints: &Hints) -> HashSet<String> {
     hints.keys.iter().filter(|key| !key.is_ascii()).cloned().collect()
 }
 
-/// The value in the form of the target, or why the target cannot hold it. With `typed`, an object may be a value with its type.
+/// Converts a value to the form of the target, or returns why the target cannot hold it. With `typed`, an
+/// object may be a value with its type.
 pub(crate) fn value(
     target: &Capabilities,
     key: &str,
@@ -76,7 +77,7 @@ pub(crate) fn value(
     }
     if typed && value.as_object().is_some() {
         let tree = with_type(value).unwrap_or_else(|| value.clone());
-        return own(tree).or_else(|why| match value.untyped() {
+        return own(tree).or_else(|why| match value.without_type() {
             Some(plain) => own(plain),
             None => Err(why),
         });
@@ -100,9 +101,9 @@ fn typed_value(kind: Value, value: Value) -> Value {
     Object::from_iter([("type", kind), ("value", value)]).into()
 }
 
-/// A value with a type of OINF or MAG, changed to the type of GGUF that holds the same numbers.
+/// Changes a value with a type of OINF or MAG to the type of GGUF that holds the same numbers.
 fn with_type(value: &Value) -> Option<Value> {
-    let plain = value.untyped()?;
+    let plain = value.without_type()?;
     let kind = match value.get("type")?.as_str()? {
         "str" => return Some(plain),
         "bitset" => "bool[]".to_owned(),
@@ -116,7 +117,7 @@ fn with_type(value: &Value) -> Option<Value> {
     Some(typed_value(kind.into(), plain))
 }
 
-/// The type of GGUF for numbers of a dtype.
+/// Returns the type of GGUF for numbers of a dtype.
 fn name(dtype: DType) -> Option<&'static str> {
     match dtype {
         DType::Bool
@@ -135,9 +136,9 @@ fn name(dtype: DType) -> Option<&'static str> {
     }
 }
 
-/// A metadata value in the form of a format with value types of its own, or why there is none.
+/// Converts a metadata value to the form of a format with value types of its own, or returns why it cannot.
 pub(crate) fn own_value(target: &Capabilities, key: &str, value: Value) -> Result<Value, String> {
-    match target.format.driver().and_then(|driver| driver.value) {
+    match target.format.fns().and_then(|fns| fns.value) {
         Some(own) => own(target, key, value),
         None => Err(format!("{} is not written", target.format)),
     }

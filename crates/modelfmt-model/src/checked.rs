@@ -18,7 +18,7 @@ pub(crate) type Place = (usize, u64);
 
 /// A model whose values are checked while they are read. The caller that writes them calls [`finish`](Self::finish) before the
 /// output appears; otherwise damaged bytes would get a valid hash.
-pub struct Checked<'a> {
+pub struct CheckedValues<'a> {
     model: &'a Model,
     claims: Claims,
     /// Whether `finish` has found everything intact.
@@ -27,7 +27,7 @@ pub struct Checked<'a> {
     kept: Mutex<Option<(Place, Error)>>,
 }
 
-impl<'a> Checked<'a> {
+impl<'a> CheckedValues<'a> {
     /// Prepares to read the tensors at these positions. Without `verify` nothing is checked.
     pub fn new(model: &'a Model, positions: &[usize], verify: bool) -> Result<Self> {
         let claims = match verify {
@@ -41,8 +41,8 @@ impl<'a> Checked<'a> {
         Ok(Self { model, claims, is_good: AtomicBool::new(false), kept: Mutex::new(None) })
     }
 
-    /// Keeps an error for the caller of the writer, and returns a substitute for the writer. Of the errors of several threads, the
-    /// one at the first place is kept, so that each run reports the same error.
+    /// Keeps an error for the caller of the writer, and returns a substitute for the writer. If several
+    /// threads fail, the error at the first place is kept, so that each run reports the same error.
     pub fn keep(&self, place: Place, error: Error) -> BoxError {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.as_ref().is_none_or(|(first, _)| place < *first) {
@@ -56,18 +56,18 @@ impl<'a> Checked<'a> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).take().map(|(_, error)| error)
     }
 
-    /// Notes that say what is not checked, and why.
+    /// Returns notes that say what is not checked, and why.
     pub fn notes(&self) -> &[String] {
         self.claims.notes()
     }
 
-    /// The description of the tensor at a position.
+    /// Returns the description of the tensor at a position.
     pub fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
         self.model.container().info(position)
     }
 
-    /// Fills `out` with a tensor's values from byte `offset` on. Returns how many of them a cast has not kept, if the model computes
-    /// them.
+    /// Fills `out` with a tensor's values from byte `offset` on. If the model computes the values, returns
+    /// how many of them a cast did not preserve.
     pub fn read_into(&self, position: usize, offset: u64, out: &mut [u8]) -> Result<Lost> {
         let claims = (!self.claims.is_empty()).then_some(&self.claims);
         let read = computed_into(self.model.opened(), position, offset, out, claims);
@@ -78,7 +78,7 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// Bytes of a tensor's values without a copy, if the file is in memory and stores them uncompressed.
+    /// Borrows bytes of a tensor's values, if the file is in memory and stores them uncompressed.
     pub fn borrow(&self, position: usize, range: Range<u64>) -> Option<&[u8]> {
         let (at, bytes) = self.model.borrow(position, range)?;
         if self.claims.is_empty() {
@@ -89,7 +89,7 @@ impl<'a> Checked<'a> {
         if self.claims.failure().is_some() { None } else { Some(bytes) }
     }
 
-    /// Reads what the digests cover and was not read yet, and fails if a digest does not match.
+    /// Reads the bytes that the digests cover and that were not read yet. Fails if a digest does not match.
     pub fn finish(&self, work: &Execution<'_>) -> Result<()> {
         // Each file of a set calls this.
         if self.is_good.load(Ordering::Acquire) {
@@ -106,7 +106,7 @@ impl<'a> Checked<'a> {
 
 fn damaged(model: &Model, error: modelfmt_core::AnyError) -> Error {
     if model.pin().is_some() {
-        return model.failed(error); // no option gives what a pin refuses
+        return model.failed(error); // no option gets around a pin
     }
     let path = model.path_of(&error);
     Error::Damaged { error: error.without_file(&path.to_string_lossy()).into(), path }
@@ -120,7 +120,7 @@ mod tests {
     fn the_error_of_the_first_place_is_kept() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/safetensors/dtypes.safetensors");
         let model = Model::open(file).unwrap();
-        let checked = Checked::new(&model, &[], false).unwrap();
+        let checked = CheckedValues::new(&model, &[], false).unwrap();
         for place in [(1, 0), (0, 64), (2, 0), (0, 128)] {
             checked.keep(
                 place,

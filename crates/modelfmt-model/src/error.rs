@@ -19,9 +19,10 @@ use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::unsupported::Unsupported;
 use modelfmt_rules::wording::{FieldNames, Remedy, Words, joined};
 
-/// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is that line followed by
-/// the causes that are not in it, because Rust prints the error that `main` returns by `Debug`. All public errors of these crates
-/// do so ([`debug_as_sentence!`](modelfmt_core::author::debug_as_sentence)).
+/// An error of this crate. `Display` is one line that names the file; `source()` carries causes. `Debug` is
+/// that line followed by the causes that are not in it, because Rust prints the error that `main` returns
+/// with `Debug`. All public errors of these crates do the same
+/// ([`debug_as_sentence!`](modelfmt_core::author::debug_as_sentence)).
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -70,7 +71,7 @@ pub enum Error {
         /// Whether the file is a model, or the index of one, in a format that is recognized but not read.
         is_model: bool,
     },
-    /// The tensors of a model cannot be listed, so that there is nothing to convert or to compare.
+    /// The tensors of a model cannot be listed, so there is nothing to convert or compare.
     #[error("{}: {why}", path.display())]
     NoTensors {
         /// The file.
@@ -78,15 +79,16 @@ pub enum Error {
         /// Why, and what to do.
         why: &'static str,
     },
-    /// A folder of the hub cannot become what llama.cpp loads.
+    /// A hub folder cannot be converted to a GGUF that llama.cpp loads.
     #[error("{}", self.in_words(&FieldNames))]
     Unmapped {
         /// The model.
         path: PathBuf,
         /// Why.
         why: String,
-        /// The choice that helps: [`Choice::Map`] to write it as it is, [`Choice::Pre`] to state a name, [`Choice::Base`] to name the base
-        /// of an adapter, or [`Choice::Dequantize`] to decode weights.
+        /// The choice that helps: [`Choice::Map`] to write the model unchanged, [`Choice::Pre`] to name the
+        /// pre-tokenizer, [`Choice::Base`] to name the base of an adapter, or [`Choice::Dequantize`] to
+        /// decode weights.
         help: Option<Choice>,
     },
     /// An adapter cannot be merged.
@@ -97,7 +99,7 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// A file is no importance matrix, or not one of this model.
+    /// A file is not an importance matrix, or not one for this model.
     #[error("{}: the importance matrix cannot be used: {why}", path.display())]
     Imatrix {
         /// The file.
@@ -105,7 +107,7 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// A GGUF cannot become a folder of the hub.
+    /// A GGUF cannot be converted to a hub folder.
     #[error("{}: it cannot become a folder of the hub: {why}", path.display())]
     NoHubFolder {
         /// The model.
@@ -237,7 +239,7 @@ pub enum Error {
         path: PathBuf,
         /// The model with another tensor of that name.
         again: PathBuf,
-        /// The number of other tensors in that model whose names an earlier model has.
+        /// The number of other tensors in that model whose names an earlier model has, too.
         others: usize,
     },
     /// A pattern of an option matches no tensor.
@@ -257,7 +259,7 @@ pub enum Error {
         path: PathBuf,
         /// The rule.
         rule: Box<TypeRule>,
-        /// Why it changes none.
+        /// Why it changes no tensor.
         why: String,
     },
     /// The metadata does not have the key.
@@ -284,7 +286,7 @@ pub enum Error {
          the file is as the other one left it; edit it again",
         path.display()
     )]
-    Overtaken {
+    EditConflict {
         /// The file.
         path: PathBuf,
     },
@@ -324,7 +326,7 @@ pub enum Error {
         /// Which rule of which policy refuses the file, and why.
         why: String,
     },
-    /// Two tensors would have one name.
+    /// Two tensors would get the same name.
     #[error("{}: tensors {:?} and {:?} would have one name, {:?}", path.display(), Shortened(first), Shortened(second), Shortened(name))]
     SameName {
         /// The file.
@@ -344,13 +346,13 @@ fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean {:?}?", Shortened(name)))
 }
 
-/// Whether a file is encrypted and no given key opens it.
+/// Checks whether a file is encrypted and no given key opens it.
 #[cfg(feature = "apr2")]
 fn is_locked(fault: &AnyFault) -> bool {
     matches!(fault.downcast_ref(), Some(apr2::Fault::Seal(apr2::SealFault::NoKey(_))))
 }
 
-/// No other format encrypts.
+/// Returns false: no other format has encryption.
 #[cfg(not(feature = "apr2"))]
 const fn is_locked(_: &AnyFault) -> bool {
     false
@@ -360,7 +362,8 @@ fn and_others(count: usize) -> String {
     if count == 0 { String::new() } else { format!(" (and {count} more)") }
 }
 
-/// One line about what does not fit: a single item in full, or the number of items and what would help.
+/// Returns one line about what does not fit: a single item in full, or the number of items and what would
+/// help.
 fn summary(unsupported: &[Unsupported], words: &dyn Words) -> String {
     if let [item] = unsupported {
         return item.in_words(words);
@@ -376,13 +379,13 @@ fn summary(unsupported: &[Unsupported], words: &dyn Words) -> String {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Whether the mistake is in the request, not in a file.
+    /// Checks whether the mistake is in the request, not in a file.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Usage { .. })
     }
 
-    /// The error for a file whose tensors cannot be renamed.
+    /// Returns the error for a file whose tensors cannot be renamed.
     pub fn rename(path: &Path, fault: RenameFault) -> Self {
         let path = path.to_owned();
         match fault {
@@ -391,7 +394,7 @@ impl Error {
         }
     }
 
-    /// A stable name for the kind of error, for programs that read errors.
+    /// Returns a stable name for the kind of error, for programs that read errors.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -433,7 +436,7 @@ impl Error {
             Self::SameName { .. } => "same-name",
             Self::NoSuchKey { .. } => "no-such-key",
             Self::Interrupted { .. } => "interrupted",
-            Self::Overtaken { .. } => "changed",
+            Self::EditConflict { .. } => "changed",
             Self::NotEditable { .. } => "not-editable",
             Self::NotSealable { .. } => "not-sealable",
             Self::Signature { .. } => "signature",
@@ -441,7 +444,8 @@ impl Error {
         }
     }
 
-    /// What would resolve the error, if there is one remedy. Each item of [`Unsupported`](Self::Unsupported) has its own.
+    /// Returns the remedy, if there is exactly one. Each item of [`Unsupported`](Self::Unsupported) has its
+    /// own.
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
@@ -460,7 +464,7 @@ impl Error {
         }
     }
 
-    /// The error in one line, in the words of a program.
+    /// Returns the error as one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         let remedy = self.remedy().map(|remedy| words.remedy(remedy)).unwrap_or_default();
@@ -533,7 +537,8 @@ impl Error {
         }
     }
 
-    /// The error with its causes in one line, without the path of its file at the front: for reports that already show it.
+    /// Returns the error with its causes as one line, without the path of its file at the front: for reports
+    /// that already show it.
     #[must_use]
     pub fn without_path(&self, path: &Path) -> String {
         let text = match self {
@@ -543,12 +548,12 @@ impl Error {
         text.strip_prefix(&format!("{}: ", path.display())).map_or(text.clone(), str::to_owned)
     }
 
-    /// The error for an invalid choice, and why it is invalid.
+    /// Returns the error for an invalid choice, and why it is invalid.
     pub fn usage(choice: Choice, why: impl Into<String>) -> Self {
         Self::Usage { choice, why: why.into(), remedy: None }
     }
 
-    /// An error of a format crate, with the path of its file, which the text then names once.
+    /// Adds the path of its file to an error of a format crate. The text then names the path once.
     pub fn file(path: PathBuf, error: impl Into<AnyError>) -> Self {
         let error = error.into().without_file(&path.to_string_lossy());
         Self::File { path, error }

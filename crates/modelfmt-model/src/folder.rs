@@ -48,8 +48,8 @@ pub struct Probe {
     pub files: Vec<String>,
 }
 
-/// Detects what a file is from its first bytes, or, for JSON, from the keys of the index of a set. Memory does not depend on the
-/// length of the file, but on the length of the names in an index.
+/// Detects what a file is from its first bytes, or, for JSON, from the keys of the index of a set. Memory use
+/// depends on the length of the names in an index, not on the length of the file.
 ///
 /// # Errors
 /// If the file cannot be read, or is not a regular file.
@@ -59,7 +59,7 @@ pub fn probe(path: impl AsRef<Path>) -> io::Result<Probe> {
     probe_at(path, Box::new(FileSource::open(path)?))
 }
 
-/// Detects what a source is. Only the file name of the path counts.
+/// Detects what a source is. Of the path, only the file name is used.
 fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
     let first = source.read(0..source.len().min(Format::PROBE_LEN))?;
     if let Some(format) = Format::from_first_bytes(&first, source.len()) {
@@ -82,13 +82,14 @@ fn probe_at(path: &Path, source: BoxSource) -> io::Result<Probe> {
     Ok(Probe { foreign: is_model.then_some(hint), ..Probe::default() })
 }
 
-/// Whether files of this format can be parts of a split that have their number and the count in their names.
+/// Checks whether files of this format can be parts of a split that have their number and the count in their
+/// names.
 #[cfg(feature = "gguf")]
 fn is_split_by_name(format: Format) -> bool {
     format.sharded().is_some_and(|set| set.properties().set_naming == SetNaming::Numbered)
 }
 
-/// The files of a split that follow this one, so that the first file stands for the whole split.
+/// Returns the files of a split that follow this one. The first file stands for the whole split.
 #[cfg(feature = "gguf")]
 fn later_files(path: &Path, source: BoxSource, format: Format) -> Vec<String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -103,8 +104,8 @@ fn later_files(_: &Path, _: BoxSource, _: Format) -> Vec<String> {
     Vec::new()
 }
 
-/// Whether a file has the name of a model. The content decides what a file is, but a file with such a name is a damaged model
-/// rather than no model.
+/// Checks whether a file has the name of a model. The content decides what a file is, but an unrecognized
+/// file with such a name counts as a damaged model.
 #[must_use]
 pub fn is_model_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -117,14 +118,14 @@ pub fn is_model_name(path: &Path) -> bool {
 pub struct FoundModels {
     /// The models and the indexes of sets. Files that an index names as its own are left out.
     pub models: Vec<PathBuf>,
-    /// Models that are ignored because of these, such as PyTorch checkpoints beside safetensors.
+    /// Models that are ignored in favor of `models`, such as PyTorch checkpoints beside safetensors.
     pub passed_over: Vec<PathBuf>,
     /// Models of kinds that modelfmt does not read, and what helps.
     pub foreign: Vec<(PathBuf, &'static str)>,
 }
 
-/// Finds the models among the files at `paths`, which `open` opens. A file that cannot be read counts as a model if it has the name
-/// of one; opening it then reports the error.
+/// Finds the models among the files at `paths`, opened by `open`. A file that cannot be read counts as a
+/// model if it has the name of one; opening it then reports the error.
 pub fn find_models(
     paths: impl IntoIterator<Item = PathBuf>,
     open: impl Fn(&Path) -> io::Result<BoxSource>,
@@ -150,23 +151,24 @@ pub fn find_models(
 }
 
 /// Beginnings of the names of files that training writes beside a model. By their content they are checkpoints, too.
-const BESIDE: &[&str] = &["training_args", "optimizer", "scheduler", "scaler", "rng_state"];
+const TRAINING_FILES: &[&str] = &["training_args", "optimizer", "scheduler", "scaler", "rng_state"];
 
-/// Whether a file has such a name.
-fn is_beside(path: &Path) -> bool {
+/// Checks whether a file has the name of one that training writes beside a model.
+fn is_training_file(path: &Path) -> bool {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    BESIDE.iter().any(|name| stem.starts_with(name))
+    TRAINING_FILES.iter().any(|name| stem.starts_with(name))
 }
 
-/// The models of one folder that count, and those that are ignored: checkpoints and arrays beside a model in a format that is made
-/// for models, and what training writes beside a checkpoint.
+/// Returns the models of one folder that count, and those that are ignored. Checkpoints and arrays are
+/// ignored beside a model in a format that is made for models. Files that training writes are ignored beside
+/// a checkpoint.
 fn preferred(models: Vec<(PathBuf, Format)>) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let is_other = |format: &Format| format.properties().contents != Contents::Model;
     let has_own = models.iter().any(|(_, format)| !is_other(format));
-    let has_checkpoint = models.iter().any(|(path, format)| is_other(format) && !is_beside(path));
-    let (passed, kept): (Vec<_>, Vec<_>) = models
-        .into_iter()
-        .partition(|(path, format)| is_other(format) && (has_own || (has_checkpoint && is_beside(path))));
+    let has_checkpoint = models.iter().any(|(path, format)| is_other(format) && !is_training_file(path));
+    let (passed, kept): (Vec<_>, Vec<_>) = models.into_iter().partition(|(path, format)| {
+        is_other(format) && (has_own || (has_checkpoint && is_training_file(path)))
+    });
     let paths = |models: Vec<(PathBuf, Format)>| models.into_iter().map(|(path, _)| path).collect();
     (paths(kept), paths(passed))
 }
@@ -176,14 +178,14 @@ fn preferred(models: Vec<(PathBuf, Format)>) -> (Vec<PathBuf>, Vec<PathBuf>) {
 #[cfg(not(target_arch = "wasm32"))]
 pub const FOLDERS_OF_INDEX: usize = 3;
 
-/// The index of a set that names this file as one of its own. It is searched in the given number of folders: the folder of the file
-/// and those above it, where the file must have the name of an index.
+/// Finds the index of a set that names this file as one of its own. Searches this many folders: the folder of
+/// the file and those above it, where only files with the name of an index are read.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn index_of(path: &Path, folders: usize) -> Option<PathBuf> {
     if folders == 0 {
         return None;
     }
-    // Links are not followed: a cache of downloads keeps the file itself elsewhere, without the index.
+    // Links are not followed: a download cache keeps the linked file elsewhere, without the index.
     let (given, path) = (path, std::path::absolute(path).ok()?);
     let found = path.ancestors().skip(1).take(folders).enumerate().find_map(|(up, folder)| {
         let own = path.strip_prefix(folder).ok()?;
@@ -198,11 +200,12 @@ pub fn index_of(path: &Path, folders: usize) -> Option<PathBuf> {
             *index != path && probe(index).is_ok_and(|probe| probe.files.iter().any(names))
         })
     })?;
-    let is_beside = found.parent() == path.parent();
-    Some(if is_beside { given.with_file_name(found.file_name()?) } else { found })
+    let is_same_folder = found.parent() == path.parent();
+    Some(if is_same_folder { given.with_file_name(found.file_name()?) } else { found })
 }
 
-/// Whether the index of a set can have this name. The index of an APR2 set is called like its files.
+/// Checks whether the index of a set can have this name. The index of an APR2 set has the same extension as
+/// its files.
 #[cfg(not(target_arch = "wasm32"))]
 fn is_index_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -216,7 +219,8 @@ fn is_name(component: &std::path::Component<'_>) -> bool {
 
 #[cfg(not(target_arch = "wasm32"))]
 impl OpenOptions {
-    /// Detects what a file is, as [`probe`](fn@probe) does. What the policy of the options refuses is not looked into.
+    /// Detects what a file is, like [`probe`](fn@probe). A file that the policy of these options refuses is
+    /// not read.
     ///
     /// # Errors
     /// If the file cannot be read, or is not a regular file.
@@ -224,8 +228,8 @@ impl OpenOptions {
         if self.may_look_at(path.as_ref()) { probe(path) } else { Ok(Probe::default()) }
     }
 
-    /// The model of a folder: the only index of a set or model file in it. What the policy of the options refuses is not looked
-    /// into, and only its name says whether it is a model.
+    /// Finds the model of a folder: the only index of a set or model file in it. A file that the policy of
+    /// these options refuses is not read; only its name says whether it is a model.
     ///
     /// # Errors
     /// [`Error::NoModel`]; [`Error::Open`].
@@ -233,8 +237,8 @@ impl OpenOptions {
         models_in(folder, self)?.only(folder)
     }
 
-    /// What [`model_in`](Self::model_in) passes over: checkpoints and arrays beside a model, what training writes beside a checkpoint,
-    /// and other pickles. `torch.load` may run what they say.
+    /// Finds the files that [`model_in`](Self::model_in) passes over: checkpoints and arrays beside a model,
+    /// what training writes beside a checkpoint, and other pickles. `torch.load` may run code in these files.
     ///
     /// # Errors
     /// [`Error::Open`].
@@ -256,7 +260,7 @@ impl OpenOptions {
     }
 }
 
-/// The models in a folder, found by their content.
+/// Returns the models in a folder, found by their content.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn models_in(folder: &Path, options: &OpenOptions) -> Result<FoundModels> {
     let failed = |source| Error::Open { path: folder.to_owned(), source };
@@ -277,11 +281,12 @@ pub(crate) fn models_in(folder: &Path, options: &OpenOptions) -> Result<FoundMod
 
 #[cfg(not(target_arch = "wasm32"))]
 impl FoundModels {
-    /// A note about models that are ignored; `None` if there are none. Files that training writes beside a checkpoint are not
-    /// mentioned.
+    /// Returns a note about models that are ignored; `None` if there are none. Files that training writes
+    /// beside a checkpoint are not mentioned.
     pub(crate) fn note(&self) -> Option<String> {
         let names = |paths: &[PathBuf]| {
-            let names = paths.iter().filter(|path| !is_beside(path)).filter_map(|path| path.file_name());
+            let names =
+                paths.iter().filter(|path| !is_training_file(path)).filter_map(|path| path.file_name());
             names.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>().join(", ")
         };
         let passed = names(&self.passed_over);
@@ -289,10 +294,10 @@ impl FoundModels {
         (!passed.is_empty()).then_some(note)
     }
 
-    /// The model, if the folder has exactly one.
+    /// Returns the model, if the folder has exactly one.
     ///
     /// # Errors
-    /// [`Error::NoModel`] if there is no model, or several, which it names.
+    /// [`Error::NoModel`] if there is no model, or if there are several, which the error names.
     pub fn only(self, folder: &Path) -> Result<PathBuf> {
         match (<[PathBuf; 1]>::try_from(self.models), self.foreign.into_iter().next()) {
             (Ok([model]), _) => Ok(model),
@@ -302,7 +307,7 @@ impl FoundModels {
     }
 }
 
-/// The message for a folder without a model.
+/// Returns the message for a folder without a model.
 #[cfg(not(target_arch = "wasm32"))]
 fn without_model(folder: &Path, foreign: Option<(PathBuf, &'static str)>) -> String {
     match (foreign_folder(folder), foreign) {
@@ -323,7 +328,7 @@ fn none(folder: &Path, why: String) -> Error {
     Error::NoModel { path: folder.to_owned(), why }
 }
 
-/// Displays the models of a folder, the last ones left out if there are many. The second field is the folder.
+/// Displays the models of a folder; of many, only the first. The second field is the folder.
 #[cfg(not(target_arch = "wasm32"))]
 struct Several<'a>(&'a [PathBuf], &'a Path);
 
@@ -341,7 +346,7 @@ impl fmt::Display for Several<'_> {
         }
         let mut sets = self.0.iter().map(|path| set_of_part(path));
         match sets.next().flatten() {
-            // A shell finds no files at a URL.
+            // A shell cannot match a pattern against a URL.
             Some(first)
                 if sets.all(|set| set.as_ref() == Some(&first))
                     && !self.1.to_string_lossy().contains("://") =>
@@ -359,8 +364,8 @@ impl fmt::Display for Several<'_> {
     }
 }
 
-/// The text before and after the part's number in the name of a part of a set: what the names of all parts have in common. `None`
-/// if the name does not have the form `STEM-00001-of-00002.safetensors`.
+/// Returns the text before and after the number in the name of a part of a set. The names of all parts have
+/// this text in common. `None` if the name does not have the form `STEM-00001-of-00002.safetensors`.
 #[cfg(not(target_arch = "wasm32"))]
 fn set_of_part(path: &Path) -> Option<(String, String)> {
     let name = path.file_name()?.to_str()?;
@@ -370,7 +375,7 @@ fn set_of_part(path: &Path) -> Option<(String, String)> {
     (is_number(number) && is_number(rest)).then(|| (stem.to_owned(), format!("-of-{rest}.safetensors")))
 }
 
-/// Reads a JSON file. If it is not valid JSON, it is not an index.
+/// Reads a JSON file as the index of a set. A file that is not valid JSON is not an index.
 fn index(reader: impl io::Read) -> Probe {
     let (walk, is_whole) = Walk::through(reader);
     match walk.into_index().filter(|_| is_whole) {

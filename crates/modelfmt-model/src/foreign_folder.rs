@@ -1,4 +1,4 @@
-//! Folders without a model that modelfmt reads: what they are, and where there may be one.
+//! Describes folders without a model that modelfmt reads: their kind, and which subfolders have models.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,15 +8,16 @@ use modelfmt_rules::wording::unrecognized::{CORE_ML, SAVED_MODEL, kind_of};
 use crate::formats::Format;
 
 const DCP: &str = "it is a checkpoint of torch.distributed (DCP), which modelfmt does not read; `python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt` makes one file of it, which modelfmt reads";
-// Two lines of Python for each (docs/howto/checkpoint-without-torch.md#from-onnx-tensorflow-keras-or-orbax).
+// The two lines of Python in these hints are from
+// docs/howto/checkpoint-without-torch.md#from-onnx-tensorflow-keras-or-orbax.
 const ORBAX: &str = r#"it is a checkpoint of Orbax (JAX), which modelfmt does not read; two lines of Python write a file that it reads: `import flax, os, orbax.checkpoint, safetensors.flax; tree = orbax.checkpoint.PyTreeCheckpointer().restore(os.path.abspath("FOLDER"))` and `safetensors.flax.save_file(flax.traverse_util.flatten_dict(tree, sep="."), "model.safetensors")`"#;
 const TF_CHECKPOINT: &str = r#"it is a checkpoint of TensorFlow, which modelfmt does not read; two lines of Python write arrays that it reads: `import numpy, tensorflow; r = tensorflow.train.load_checkpoint("FOLDER")` and `numpy.savez("model.npz", **{n: r.get_tensor(n) for n in r.get_variable_to_shape_map()})`"#;
 
-/// The most names that are read of a folder. The characteristic names are in small folders.
-const MOST: usize = 100_000;
+/// The maximum number of names that are read from a folder. Folders with the characteristic names are small.
+const MAX_ENTRIES: usize = 100_000;
 
-/// For a folder that as a whole is a model of a kind that modelfmt does not read: its kind, and what helps. Only the names of its
-/// files are read.
+/// Returns a hint for a folder that as a whole is a model of a kind that modelfmt does not read: its kind,
+/// and what to do. Only the names of its files are read.
 #[must_use]
 pub fn foreign_folder(folder: impl AsRef<Path>) -> Option<&'static str> {
     let folder = folder.as_ref();
@@ -35,7 +36,7 @@ pub fn foreign_folder(folder: impl AsRef<Path>) -> Option<&'static str> {
     }
 }
 
-/// The name of the kind of model that a hint about a file or a folder is about, such as `ONNX`; `other kinds` if it has none.
+/// Returns the kind of model that a hint describes, such as `ONNX`; `other kinds` if it has no name.
 #[must_use]
 pub fn foreign_kind(hint: &str) -> &'static str {
     match hint {
@@ -46,7 +47,8 @@ pub fn foreign_kind(hint: &str) -> &'static str {
     }
 }
 
-/// A message about a folder without a model, with the subfolders that have one. `None` if there is nothing to say.
+/// Returns a message for a folder without a model that names the subfolders with models. `None` if there are
+/// none.
 pub(crate) fn subfolders_with_models(folder: &Path) -> Option<String> {
     const SHOWN: usize = 12;
     let names = names_in(folder);
@@ -68,10 +70,10 @@ pub(crate) fn subfolders_with_models(folder: &Path) -> Option<String> {
         .then(|| format!("it is {what}; name one of its subfolders with models: {}{more}", shown.join(", ")))
 }
 
-/// The names in a folder, sorted; empty if it cannot be read.
+/// Returns the names in a folder, sorted; empty if it cannot be read.
 fn names_in(folder: &Path) -> Vec<OsString> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<OsString> = entries.take(MOST).map(|entry| entry.file_name()).collect();
+    let mut names: Vec<OsString> = entries.take(MAX_ENTRIES).map(|entry| entry.file_name()).collect();
     names.sort_unstable();
     names
 }

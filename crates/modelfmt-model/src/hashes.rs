@@ -8,7 +8,7 @@ use crate::tied_weights::Ties;
 use crate::values::Pieces;
 
 impl Model {
-    /// BLAKE3-256 of a tensor's values, uncompressed.
+    /// Computes the BLAKE3-256 of a tensor's values, uncompressed.
     ///
     /// # Errors
     /// If the tensor has no values, they cannot be read, or the progress callback stops the work.
@@ -21,8 +21,8 @@ impl Model {
         Ok(hasher.finalize())
     }
 
-    /// The hashes of several tensors, in their order. Each tensor is hashed on one thread, several in parallel, and tensors over
-    /// the same bytes once.
+    /// Computes the hashes of several tensors, in their order. Each tensor is hashed on one thread, several
+    /// in parallel. Tensors over the same bytes are hashed once.
     pub fn hashes(&self, positions: &[usize], work: &Execution<'_>) -> Result<Vec<blake3::Hash>> {
         let ties = Ties::of(self, positions.iter().copied())?;
         ties.check_reading(self)?;

@@ -13,6 +13,8 @@
 
 mod async_model;
 pub mod checked;
+#[cfg(not(target_arch = "wasm32"))]
+mod edit_guard;
 pub mod error;
 pub mod folder;
 #[cfg(not(target_arch = "wasm32"))]
@@ -35,6 +37,8 @@ pub mod seal_keys;
 #[cfg(feature = "seal")]
 mod sealed;
 #[cfg(not(target_arch = "wasm32"))]
+mod set_members;
+#[cfg(not(target_arch = "wasm32"))]
 pub mod sidecars;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 #[cfg_attr(docsrs, doc(cfg(feature = "sign")))]
@@ -46,13 +50,9 @@ mod signed_source;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod stale_sidecars;
 pub mod tied_weights;
-#[cfg(not(target_arch = "wasm32"))]
-mod unedited;
 mod unrecognized;
 pub mod values;
 pub mod verify;
-#[cfg(not(target_arch = "wasm32"))]
-mod without_parts;
 
 // Both crates have the same names; with `seal` there is also code that signs and encrypts.
 #[cfg(all(feature = "apr2", not(feature = "seal")))]

@@ -26,7 +26,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// The defaults: the limits of the specifications, and every error of a format's reader is an error.
+    /// Makes the default options: the limits of the specifications, and no checksum is ignored.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -50,15 +50,16 @@ impl OpenOptions {
         self
     }
 
-    /// Selects the part of a PyTorch checkpoint that is the model, such as `state_dict`; dots lead deeper. Names of tensors and
-    /// metadata lose this prefix, and all other parts are left out. A model of another format has no such parts, and is refused.
+    /// Selects the part of a PyTorch checkpoint that is the model, such as `state_dict`; a dot leads to a
+    /// nested part. Names of tensors and metadata lose this prefix, and all other parts are left out. A model
+    /// of another format has no such parts, and is refused.
     #[must_use]
     pub fn root(mut self, root: impl Into<String>) -> Self {
         self.root = Some(root.into());
         self
     }
 
-    /// The pin that was set.
+    /// Returns the pin that was set.
     #[must_use]
     pub const fn expected_pin(&self) -> Option<Pin> {
         self.pin
@@ -105,8 +106,9 @@ impl OpenOptions {
         self
     }
 
-    /// States the URL of the source that [`open_source`](Self::open_source) or [`verify_source`](Self::verify_source) gets, by which
-    /// the policy judges it, and the files beside it. Without it, the default of the policy is for the source.
+    /// Sets the URL of the source for [`open_source`](Self::open_source) or
+    /// [`verify_source`](Self::verify_source). The policy judges the source and the files beside it by this
+    /// URL. Without a URL, the default of the policy applies to the source.
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
     #[cfg_attr(docsrs, doc(cfg(feature = "policy")))]
     #[must_use]
@@ -115,8 +117,9 @@ impl OpenOptions {
         self
     }
 
-    /// Whether every byte that is read is checked against a pin, a trusted signer or signed files. This does not hold for bytes
-    /// that you read from the file in another way, such as from your own memory map.
+    /// Checks whether every byte that is read is checked against a pin, a trusted signer or signed files.
+    /// This does not hold for bytes that you read from the file in another way, such as from your own memory
+    /// map.
     #[must_use]
     pub fn binds_content(&self) -> bool {
         #[cfg(feature = "sign")]
@@ -130,7 +133,7 @@ impl OpenOptions {
         self.pin.is_some()
     }
 
-    /// The requirements for a sealed file, including a pin.
+    /// Returns the requirements for a sealed file, including a pin.
     #[cfg(feature = "seal")]
     pub(crate) fn demanded(&self) -> Option<std::sync::Arc<crate::apr2::seal::Access>> {
         let Some(Pin::Seal(statement)) = self.pin else { return self.access.clone() };
@@ -161,7 +164,7 @@ impl Files for NoFiles {
 /// The error for an index without the files that it names.
 pub(crate) const ALONE: &str = "it is the index of a set, whose other files are beside it; open it by its path (or give the files to open_source)";
 
-/// The policy of the options. Its type is that of a module above this one, which alone looks into it.
+/// The policy of the options. Its type is defined in a module above this one, and only that module uses it.
 #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
 #[derive(Clone)]
 pub(crate) struct PolicyHandle(pub(crate) std::sync::Arc<dyn std::any::Any + Send + Sync>);

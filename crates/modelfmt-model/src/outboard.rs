@@ -1,4 +1,5 @@
-//! Outboards: with the small file `NAME.obao4` beside a file, any range of it can be checked against the BLAKE3 of the whole file.
+//! Outboards: with the small file `NAME.obao4` beside a file, any range of the file can be checked against
+//! the BLAKE3 of the whole file.
 //!
 //! [`outboard()`] writes one. [`OpenOptions::pin`](crate::OpenOptions::pin) with [`Pin::B3`] opens a file with it.
 
@@ -59,7 +60,7 @@ pub fn outboard(path: impl AsRef<Path>, overwrite: Overwrite, work: &Execution<'
     outboard_with(path, &OpenOptions::new(), overwrite, work)
 }
 
-/// Writes an outboard as [`outboard`](fn@outboard) does, of a file that the policy of the options allows.
+/// Writes an outboard like [`outboard`](fn@outboard), for a file that the policy of the options allows.
 ///
 /// # Errors
 /// Those of [`outboard`](fn@outboard), and [`Error::Policy`].
@@ -98,7 +99,8 @@ pub fn outboard_with(
     Ok(Outboard { blake3, path, nbytes })
 }
 
-/// Writes the outboard of a new output file, and returns a note about it. Its bytes have been counted as progress already.
+/// Writes the outboard of a new output file, and returns a note about it. The bytes of the file have been
+/// counted as progress already.
 pub fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Result<Note> {
     let go_on = |_| work.advance(0);
     let work = Execution { threads: work.threads, progress: Some(&go_on) };
@@ -108,7 +110,7 @@ pub fn of_output(file: &Path, overwrite: Overwrite, work: &Execution<'_>) -> Res
     Ok(Note::about(path, text))
 }
 
-/// A note about the outboard of a file that was just replaced, if it has one.
+/// Returns a note about the outboard of a file that was just replaced, if it has one.
 pub fn of_before(file: &Path) -> Option<Note> {
     let path = path_of_outboard(file);
     let name = path.file_name().unwrap_or_default().to_string_lossy();

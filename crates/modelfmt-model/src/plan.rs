@@ -14,12 +14,12 @@ use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::ParseError;
 
 impl Model {
-    /// The tensors with these names, or whose names match these patterns, each once; without names, all tensors that have data. A
-    /// text that is the name of a tensor is never a pattern.
+    /// Selects the tensors with these names, or whose names match these patterns, each once. Without names,
+    /// selects all tensors that have data. The name of a tensor is never used as a pattern.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`]; [`Error::NothingSelected`] if no name matches a pattern; [`Error::Usage`] for a pattern that is not valid; if a file
-    /// of a set is missing.
+    /// [`Error::NoSuchTensor`]; [`Error::NothingSelected`] if no name matches a pattern; [`Error::Usage`] for
+    /// a pattern that is not valid; [`Error::File`] if a file of a set is missing.
     pub fn picks<N: AsRef<str>>(&self, names: &[N]) -> Result<Vec<Pick>> {
         self.expect_tensors()?;
         let mut positions = Vec::new();
@@ -64,8 +64,9 @@ impl Model {
         ReadPlan::new(self.container(), picks, options).map_err(|error| self.failed(error))
     }
 
-    /// Like [`plan`](Self::plan), but also lists what verifies each range: the digests of these bytes in their files, and the
-    /// outboard of a file that was opened with a [pin](crate::OpenOptions::pin).
+    /// Lists the reads like [`plan`](Self::plan), and also what verifies each range: the digests of these
+    /// bytes in their files, and the outboard of a file that was opened with a
+    /// [pin](crate::OpenOptions::pin).
     ///
     /// # Errors
     /// [`Error::File`] if there is no such tensor, a slice does not fit it, or the digests in a file cannot be read.
@@ -139,9 +140,9 @@ impl Model {
 
     /// Loads every tensor that has data, in file order, on up to 8 threads, without checking values against the digests of the file.
     ///
-    /// This takes as much memory as all values take decompressed, whatever their types: a model of 7 billion f16 parameters takes 14 GB.
-    /// Tensors that share their bytes in the file do not share them in memory. [`load`](Self::load) takes some of the tensors, parts of them, and
-    /// options.
+    /// This takes as much memory as all values take decompressed, whatever their types: a model of 7 billion
+    /// f16 parameters takes 14 GB. Tensors that share their bytes in the file do not share them in memory. To
+    /// load only some tensors or parts of them, or to set options, use [`load`](Self::load).
     ///
     /// ```
     /// use modelfmt::{Model, View};

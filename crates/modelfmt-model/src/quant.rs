@@ -27,7 +27,7 @@ impl Quant {
         Self { axis, scales, zero_points }
     }
 
-    /// Whether a tensor with this shape can have these scales.
+    /// Checks whether a tensor with this shape can have these scales.
     pub fn fits(&self, shape: &[u64]) -> bool {
         let expected = match self.axis {
             None => Some(1),
@@ -38,17 +38,17 @@ impl Quant {
         is_expected(self.scales.len()) && zeros.is_none_or(|zeros| is_expected(zeros.len()))
     }
 
-    /// These scales and zero points for a tensor of this shape, which they must fit.
+    /// Makes the parameters of a tensor of this shape, which these scales and zero points must fit.
     pub fn affine(self, shape: &[u64]) -> Arc<Affine> {
         Arc::new(Affine::new(self.axis, self.scales, self.zero_points, shape))
     }
 
-    /// The name of the scheme, `symmetric` or `asymmetric`.
+    /// Returns the name of the scheme, `symmetric` or `asymmetric`.
     pub const fn scheme(&self) -> &'static str {
         if self.zero_points.is_some() { "asymmetric" } else { "symmetric" }
     }
 
-    /// The object that `inspect --json` prints: `{"scheme", "axis", "scales", "zero_points"}`.
+    /// Returns the object that `inspect --json` prints: `{"scheme", "axis", "scales", "zero_points"}`.
     #[must_use]
     pub fn to_value(&self) -> Value {
         let zero_points = self.zero_points.as_ref().map(|zeros| zeros.iter().copied().collect::<Value>());
@@ -62,8 +62,8 @@ impl Quant {
     }
 }
 
-/// Writes text such as `asymmetric, axis 0, scales { 0.5, 0.25 }, zero points { -1, 3 }`; of more than ten values, the first five
-/// and the last five.
+/// Writes text such as `asymmetric, axis 0, scales { 0.5, 0.25 }, zero points { -1, 3 }`. Of more than ten
+/// values, it shows the first five and the last five.
 impl fmt::Display for Quant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.scheme())?;
@@ -78,7 +78,7 @@ impl fmt::Display for Quant {
     }
 }
 
-/// The first and last items of a list, in braces.
+/// Displays the first and last items of a list, in braces.
 struct Ends<'a, T, F>(&'a [T], F);
 
 impl<T, D: fmt::Display, F: Fn(&T) -> D> fmt::Display for Ends<'_, T, F> {

@@ -60,7 +60,7 @@ fn bytes<'a>(
     bytes.ok_or(Error::WrongType { purpose, wanted, found })
 }
 
-/// The error for a weak key, which anybody could use.
+/// Returns the error for a weak key, which anybody could use.
 fn unfit(error: InvalidKey) -> Error {
     Error::Unfit { why: error.to_string() }
 }

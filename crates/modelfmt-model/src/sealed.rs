@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::formats::capabilities::MetadataSchema;
 use crate::{Format, Model, OpenOptions, Result};
 
-/// The error for a file that hides what a caller needs.
+/// Returns the error for a file that hides what a caller needs.
 fn sealed_error(fault: crate::apr2::Fault) -> crate::apr2::Error {
     crate::apr2::Error::Malformed { part: Part::new("file"), at: 0, fault }
 }
@@ -25,8 +25,8 @@ impl OpenOptions {
 }
 
 impl Model {
-    /// Whether the values are encrypted in the file, even if it was opened with a key; for a merged model, in any of its files.
-    /// Only APR2 files can be encrypted. For a set, the first file decides.
+    /// Checks whether the values are encrypted in the file, even if it was opened with a key; for a merged
+    /// model, in any of its files. Only APR2 files can be encrypted. For a set, the first file decides.
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     #[must_use]
     pub fn is_encrypted(&self) -> bool {

@@ -20,7 +20,7 @@ pub enum Sidecars {
     /// The files in this folder that the signature of the folder covers.
     #[cfg(feature = "sign")]
     Signed(PathBuf, Arc<modelfmt_oms::SignedFiles>),
-    /// The files of another kind that a policy allows.
+    /// The files of the other value that a policy allows.
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
     Judged(Box<OpenOptions>, Box<Sidecars>),
     /// No file in this folder: the model has a pin or a signature, which does not cover them.
@@ -28,7 +28,7 @@ pub enum Sidecars {
 }
 
 impl Sidecars {
-    /// The files beside a model whose file or index is `file`.
+    /// Returns the files beside a model whose file or index is `file`.
     pub(crate) fn of(options: &OpenOptions, file: &Path) -> Self {
         let found = Self::trusted(options, file);
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
@@ -38,7 +38,7 @@ impl Sidecars {
         found
     }
 
-    /// The files in a folder, for what options open.
+    /// Returns the files in a folder that may be read with these options.
     #[must_use]
     pub fn in_folder(options: &OpenOptions, folder: &Path) -> Self {
         Self::of(options, &folder.join("config.json"))
@@ -53,7 +53,7 @@ impl Sidecars {
         if options.binds_content() { Self::Untrusted(folder) } else { Self::Folder(folder) }
     }
 
-    /// The path of the file with that name, if files are read at all.
+    /// Returns the path of the file with that name, if files are read at all.
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
     fn path(&self, name: &str) -> Option<PathBuf> {
         match self {
@@ -90,7 +90,8 @@ impl Sidecars {
         Ok(Some(Box::new(source)))
     }
 
-    /// Why the file with that name is ignored, if it is: a rule of a policy, or the pin or signature of the model.
+    /// Returns why the file with that name is ignored, if it is: a rule of a policy, or the pin or signature
+    /// of the model.
     #[must_use]
     pub fn ignored(&self, name: &str) -> Option<String> {
         #[cfg(feature = "policy")]
@@ -101,7 +102,7 @@ impl Sidecars {
         self.ignores(name).then(text)
     }
 
-    /// Why a policy refuses the file with that name.
+    /// Returns why a policy refuses the file with that name.
     #[cfg(feature = "policy")]
     fn refusal(&self, name: &str) -> Option<String> {
         let Self::Judged(options, files) = self else { return None };
@@ -114,7 +115,8 @@ impl Sidecars {
         }
     }
 
-    /// Whether there is a file with that name that is ignored, because the pin or signature of the model does not cover it.
+    /// Checks whether there is a file with that name that is ignored, because the pin or signature of the
+    /// model does not cover it or a policy refuses it.
     pub fn ignores(&self, name: &str) -> bool {
         match self {
             Self::Nothing | Self::Folder(_) => false,
@@ -130,7 +132,8 @@ impl Sidecars {
     }
 }
 
-/// Opens a file if the policy allows it. What it refuses is not read, as what a pin or a signature does not cover.
+/// Opens a file if the policy allows it. A refused file is not read, like a file that a pin or a signature
+/// does not cover.
 #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
 fn judged(options: &OpenOptions, files: &Sidecars, name: &str) -> io::Result<Option<BoxSource>> {
     let Some(path) = files.path(name) else { return Ok(None) };

@@ -80,8 +80,9 @@ impl DetachedSignature {
 }
 
 impl Model {
-    /// The signature beside the model. If the model was opened with [`signed_files`](OpenOptions::signed_files), the signature is
-    /// trusted; otherwise it is the result of [`DetachedSignature::find`].
+    /// Returns the signature beside the model. If the model was opened with
+    /// [`signed_files`](OpenOptions::signed_files), the signature is trusted; otherwise it is the result of
+    /// [`DetachedSignature::find`].
     #[must_use]
     pub fn detached_signature(&self) -> Option<DetachedSignature> {
         let Some(signed) = &self.signed else { return DetachedSignature::find(self.on_disk.as_ref()?) };
@@ -123,7 +124,7 @@ pub fn signed_files(
     }
 }
 
-/// Notes about the signatures beside a file that was just changed, and in its folder.
+/// Returns notes about the signatures beside a file that was just changed, and in its folder.
 pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
     let signatures = [(file_signature_path(file), "the file"), (folder_signature_path(file), "the folder")];
     signatures.into_iter().filter(|(path, _)| path.is_file()).map(|(path, what)| {
@@ -135,9 +136,10 @@ pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
 }
 
 impl OpenOptions {
-    /// Verifies a file or a folder, which must have a signature by one of `keys`: `FILE.sig` or `FOLDER/model.sig` (OpenSSF Model
-    /// Signing). Without a signature of its own, a file may be covered by that of its folder. The report has the checks `signature`
-    /// and `digests`. For a folder, and for a file that is not a model, only the signature is checked. The index of a set needs that
+    /// Verifies a file or a folder, which must have a signature by one of `keys`: `FILE.sig` or
+    /// `FOLDER/model.sig` (OpenSSF Model Signing). A file without a signature of its own may be covered by
+    /// the signature of its folder. The report has the checks `signature` and `digests`. For a folder, and
+    /// for a file that is not a model, only the signature is checked. The index of a set needs the signature
     /// of its folder, because its own does not cover the other files.
     #[must_use]
     pub fn verify_signed(
@@ -185,7 +187,7 @@ impl OpenOptions {
             return report;
         }
         if report.format.is_none() && verified.is_ok() && path.is_file() {
-            report.report = Report::new(level); // it need not be a model
+            report.report = Report::new(level); // the file need not be a model
         }
         add(&mut report.report, verified);
         report

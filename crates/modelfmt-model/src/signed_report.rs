@@ -1,4 +1,5 @@
-//! Signatures in reports (OpenSSF Model Signing): adds the result of a signature, and verifies a file that has no path.
+//! Signatures in reports (OpenSSF Model Signing): adds the result of a signature check, and verifies a file
+//! that has no path.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::formats::Format;
 use crate::open::OpenOptions;
 use crate::verify::FileReport;
 
-/// The most file names in a line.
+/// The maximum number of file names in a line.
 const NAMES: usize = 5;
 
 /// The reason why the signature of an index is refused.
@@ -77,7 +78,7 @@ pub(crate) fn add(report: &mut Report, verified: modelfmt_oms::Result<Verified>)
     }
 }
 
-/// The first names, and the number of the others.
+/// Returns the first names, and the number of the others.
 fn some(names: &[String]) -> String {
     let first: Vec<_> = names.iter().take(NAMES).map(|name| format!("{name:?}")).collect();
     let more = names.len().saturating_sub(NAMES);

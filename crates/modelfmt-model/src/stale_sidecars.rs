@@ -4,7 +4,7 @@ use std::path::Path;
 
 use modelfmt_rules::wording::Note;
 
-/// Notes about the outboard and the signatures of a file that was just changed, if it has them.
+/// Returns notes about the outboard and the signatures of a file that was just changed, if it has them.
 pub fn notes(file: &Path) -> Vec<Note> {
     let outboard = crate::outboard::of_before(file).into_iter();
     #[cfg(feature = "sign")]

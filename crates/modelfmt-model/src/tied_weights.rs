@@ -1,8 +1,8 @@
 //! Tensors over the same bytes (tied weights): their values are read only once.
 //!
-//! A small file can list many tensors over the same bytes, or over bytes that overlap in part. The former are legal, but reading
-//! each by itself could take far more work than the size of the file. The latter are damage, and reading them is refused beyond
-//! [`MAX_TIMES`] the size of the file.
+//! A small file can list many tensors over the same bytes, or over bytes that overlap in part. Tensors over
+//! the same bytes are legal, but reading each by itself could take far more work than the size of the file.
+//! Partial overlap is damage. Reading such tensors is refused beyond [`MAX_TIMES`] the size of the file.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,8 @@ use modelfmt_core::{AnyError, DType, Encoding};
 use crate::error::Result;
 use crate::model::Model;
 
-/// The most bytes that may be read of a file, or written because of ties, as a multiple of its size.
+/// The maximum number of bytes that may be read from a file, or written because of ties, as a multiple of its
+/// size.
 pub const MAX_TIMES: u64 = 16;
 
 /// The location and type of values. Tensors with equal extents have the same values.
@@ -75,12 +76,12 @@ impl Ties {
         Ok(ties)
     }
 
-    /// The number of tensors that are over the bytes of an earlier one.
+    /// Returns the number of tensors that share the bytes of an earlier one.
     pub fn tied(&self) -> usize {
         self.groups.len() - self.firsts.len()
     }
 
-    /// The number of tensors in each group.
+    /// Returns the number of tensors in each group.
     pub fn sizes(&self) -> Vec<usize> {
         let mut sizes = vec![0; self.firsts.len()];
         for &group in &self.groups {
@@ -89,12 +90,13 @@ impl Ties {
         sizes
     }
 
-    /// The length in bytes of a group in the file.
+    /// Returns the length in bytes of a group in the file.
     pub fn stored(&self, group: usize) -> u64 {
         self.stored.get(group).copied().unwrap_or(0)
     }
 
-    /// The size of the model in bytes, limited by where its tensors end: the index of a set can state any size for its files.
+    /// Returns the size of the model in bytes, but not more than the end of its last tensors: the index of a
+    /// set can state any size for its files.
     pub fn size(&self, model: &Model) -> u64 {
         let size = model.container().file_size();
         match &*self.ends {

@@ -15,7 +15,7 @@ static UNKNOWN: LazyLock<String> = LazyLock::new(|| {
     format!("its content is of no format that modelfmt knows ({files}, indexes of sets)")
 });
 
-/// Finds out what a source looks like that [`Format::detect`](crate::Format::detect) does not recognize.
+/// Finds out what a source looks like, if [`Format::detect`](crate::Format::detect) does not recognize it.
 ///
 /// # Errors
 /// If the source cannot be read.
@@ -23,7 +23,7 @@ pub(crate) fn look(source: &impl Source) -> io::Result<Unrecognized> {
     Ok(from_first_bytes(&source.read(0..source.len().min(LOOKED_AT))?))
 }
 
-/// The same for its first bytes.
+/// Finds out what a source looks like from its first bytes.
 pub(crate) fn from_first_bytes(first: &[u8]) -> Unrecognized {
     unrecognized::from_first_bytes(first).unwrap_or(Unrecognized { hint: &UNKNOWN, is_model: false })
 }

@@ -7,7 +7,7 @@ use modelfmt_core::{
     AlignedBuf, AnyError, Bytes, DType, Execution, SmallType, TensorInfo, TensorView, author::PIECE,
 };
 
-use tensor_program::Failed;
+use tensor_program::ReadError;
 use tensor_program::blocks::{self, is_even};
 pub use tensor_program::is_number;
 
@@ -30,7 +30,7 @@ pub struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// The pieces of the tensor at a position, each at most [`PIECE`] bytes.
+    /// Reads the tensor at a position in pieces of at most [`PIECE`] bytes.
     pub fn new(model: &'a Model, position: usize) -> Result<Self> {
         let info = model.info(position)?;
         // A piece of this many bytes holds whole elements or blocks.
@@ -39,7 +39,8 @@ impl<'a> Pieces<'a> {
         Ok(Self { model, position, info, piece, at: 0, before: 0, uneven: None, buffer })
     }
 
-    /// The same, in pieces of at most `elements` elements, so that tensors of two dtypes can be read in step.
+    /// Reads the tensor at a position in pieces of at most `elements` elements, so that tensors of two dtypes
+    /// can be read in step.
     pub fn of_elements(model: &'a Model, position: usize, elements: u64) -> Result<Self> {
         let mut pieces = Self::new(model, position)?;
         if pieces.info.dtype.is_quantized() && !is_even(&pieces.info) {
@@ -50,7 +51,7 @@ impl<'a> Pieces<'a> {
         Ok(pieces)
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece; `None` at the end.
     pub fn next(&mut self, work: &Execution<'_>) -> Result<Option<&[u8]>> {
         let len = self.piece.min(self.info.nbytes - self.at);
         if len == 0 {
@@ -73,12 +74,12 @@ impl<'a> Pieces<'a> {
         Ok(Some(&self.buffer))
     }
 
-    /// The number of elements in the pieces so far.
+    /// Returns the number of elements in the pieces so far.
     fn elements_read(&self) -> u64 {
         elements_in(self.info.dtype, self.at).min(self.info.elements())
     }
 
-    /// The next piece as numbers; `None` at the end.
+    /// Returns the next piece as numbers; `None` at the end.
     pub fn next_numbers(&mut self, work: &Execution<'_>) -> Result<Option<Numbers>> {
         if let Some((elements, first)) = self.uneven {
             return self.next_decoded(elements, first, work);
@@ -89,17 +90,18 @@ impl<'a> Pieces<'a> {
         self.numbers().map(Some)
     }
 
-    /// Whether elements are not in proportion to the bytes, so that only [`next_numbers`](Self::next_numbers) returns the values.
+    /// Checks whether elements are not in proportion to the bytes, so that only
+    /// [`next_numbers`](Self::next_numbers) returns the values.
     pub const fn is_uneven(&self) -> bool {
         self.uneven.is_some()
     }
 
-    /// The bytes of the last piece.
+    /// Returns the bytes of the last piece.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// The last piece as numbers.
+    /// Returns the last piece as numbers.
     pub fn numbers(&self) -> Result<Numbers> {
         let (dtype, bytes) = (self.info.dtype, self.bytes());
         let integers = integers(dtype, bytes);
@@ -161,12 +163,12 @@ pub fn numbers_of(dtype: DType, bytes: &[u8], left: u64) -> Result<Vec<f64>, ggm
     }
 }
 
-/// The number of elements in this many bytes of whole blocks.
+/// Returns the number of elements in this many bytes of whole blocks.
 fn elements_in(dtype: DType, nbytes: u64) -> u64 {
     dtype.block().map_or(0, |block| nbytes / u64::from(block.nbytes) * u64::from(block.elements))
 }
 
-/// Whether values of this dtype can be read as numbers.
+/// Checks whether values of this dtype can be read as numbers.
 pub const fn is_numeric(dtype: DType) -> bool {
     use modelfmt_core::Kind;
     match dtype.kind() {
@@ -176,7 +178,7 @@ pub const fn is_numeric(dtype: DType) -> bool {
     }
 }
 
-/// The dtype of the elements that [`read_elements`] returns: `f32` for decoded ones.
+/// Returns the dtype of the elements that [`read_elements`] returns: `f32` for decoded ones.
 pub const fn read_as(dtype: DType) -> DType {
     if dtype.is_quantized() || SmallType::from_dtype(dtype).is_some() { DType::F32 } else { dtype }
 }
@@ -190,7 +192,8 @@ pub fn read_elements(model: &Model, position: usize, first: u64, out: &mut [u8])
     elements_of(model, &info, first, out, &|at, bytes| model.read_into(position, at, bytes))
 }
 
-/// The same for bytes that `read` supplies: for a tensor of the model, or for a part of one.
+/// Fills `out` like `read_elements`, with the bytes that `read` supplies: for a tensor of the model, or for a
+/// part of one.
 pub fn elements_of(
     model: &Model,
     info: &TensorInfo<'_>,
@@ -208,7 +211,7 @@ pub fn elements_of(
     Ok(())
 }
 
-/// Reads a tensor's elements as numbers. The range lies within the tensor.
+/// Reads a tensor's elements as numbers. The range must be within the tensor.
 pub fn elements_as_f64(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<f64>> {
     let dtype = model.container().info(position).map_or(DType::U8, |info| read_as(info.dtype));
     let count = range.end - range.start;
@@ -240,8 +243,8 @@ fn decode_floats(
 ) -> Result<()> {
     let len = out.len() as u64;
     blocks::decode(info, first, out, read).map_err(|failed| match failed {
-        Failed::Read(error) => error,
-        Failed::Values(error) => {
+        ReadError::Read(error) => error,
+        ReadError::Values(error) => {
             let source = io::Error::new(io::ErrorKind::InvalidData, error);
             model.failed(AnyError::Io { at: first, len, source })
         }

@@ -38,7 +38,7 @@ pub struct FileReport {
     pub pin: Option<Pin>,
     /// The checks and the findings.
     pub report: Report,
-    /// Warnings about what opening has ignored, which are no faults of the file: see [`Model::warnings`].
+    /// Warnings about what was ignored on opening. They are no faults of the file: see [`Model::warnings`].
     pub warnings: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub fn verify_source(
     OpenOptions::new().verify_source(name, source, files, level, work)
 }
 
-/// For verification, a wrong checksum is a finding, while opening would refuse the file.
+/// For verification, a wrong checksum is a finding; for opening, it is an error.
 impl OpenOptions {
     /// Verifies a file, or a set by its index, with these options, such as a [pin](Self::pin). If it cannot be opened, the report
     /// says why.
@@ -92,7 +92,7 @@ impl OpenOptions {
         options.reported(Path::new(name), &opened, || format, level, work)
     }
 
-    /// The report for a file that could not be opened, with the error that says why.
+    /// Returns the report for a file that could not be opened, with the error that says why.
     #[must_use]
     pub fn unreadable(&self, path: impl AsRef<Path>, error: &Error, level: VerifyLevel) -> FileReport {
         let path = path.as_ref();
@@ -110,7 +110,7 @@ impl OpenOptions {
     ) -> FileReport {
         let (format, report) = match opened {
             Ok(model) => (Some(model.format()), model.verify_with(level, work)),
-            // What a policy refuses is not looked into.
+            // A file that a policy refuses is not read.
             Err(error @ Error::Policy { .. }) => (None, Report::unreadable(level, error.without_path(path))),
             Err(error) => (detect(), Report::unreadable(level, error.without_path(path))),
         };
@@ -120,7 +120,7 @@ impl OpenOptions {
 }
 
 impl FileReport {
-    /// Whether there are no findings.
+    /// Checks whether there are no findings.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.report.is_ok()
@@ -142,7 +142,7 @@ impl Serialize for FileReport {
 }
 
 impl Model {
-    /// Checks the model on all cores, and reports every finding.
+    /// Checks the model on up to 8 threads, and reports every finding.
     #[must_use]
     pub fn verify(&self, level: VerifyLevel) -> Report {
         self.verify_with(level, &Execution::default())

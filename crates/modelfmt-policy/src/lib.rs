@@ -1,5 +1,5 @@
-//! Policies: which files may be read, and what they have to prove, by rules over absolute paths and URLs in a TOML file. This crate
-//! judges a [`Place`], and what is known of the file there; it opens no model.
+//! Policies: rules in a TOML file, over absolute paths and URLs, that say which files may be read and what
+//! they have to prove. This crate judges a [`Place`], and what is known of the file there. It opens no model.
 //!
 //! ```
 //! use modelfmt_keys::PublicKey;

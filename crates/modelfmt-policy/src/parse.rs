@@ -1,4 +1,5 @@
-//! Reads the text of a policy. What it does not know is an error: a rule that is not understood must not be taken for a weaker one.
+//! Reads the text of a policy. Anything unknown is an error: a rule that is not understood must not be taken
+//! for a weaker one.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +11,16 @@ use toml::{Table, Value};
 use crate::pattern::Pattern;
 use crate::rule::Rule;
 
-/// The family of the format that has a name: that of the form that is one file.
+/// Returns the family of the format with this name: the name of its single-file form.
 pub type Families<'a> = &'a dyn Fn(&str) -> Option<&'static str>;
 
 /// Reads the key that a policy names.
 pub type Keys<'a> = &'a dyn Fn(&str) -> modelfmt_keys::Result<PublicKey>;
 
-/// The most rules of a policy.
+/// The maximum number of rules in a policy.
 const MAX_RULES: usize = 1 << 12;
 
-/// What a policy says: whether files that no rule matches are allowed, and the rules.
+/// Parses a policy: whether files that no rule matches are allowed, and the rules.
 pub(crate) fn parse(text: &str, families: Families<'_>, keys: Keys<'_>) -> Result<(bool, Vec<Rule>), String> {
     let mut top: Table = text.parse().map_err(|error: toml::de::Error| one_line(&error.to_string()))?;
     let allows = match top.remove("default") {
@@ -71,7 +72,7 @@ fn rule(number: usize, table: Value, families: Families<'_>, read: Keys<'_>) -> 
     Ok(rule)
 }
 
-/// A list of texts, none of them empty.
+/// Takes a list of texts from a table, none of them empty.
 fn texts(table: &mut Table, key: &str) -> Result<Option<Vec<String>>, String> {
     let wrong = || format!("`{key}` is a list of texts that are not empty, such as [\"…\"]");
     let Some(value) = table.remove(key) else { return Ok(None) };

@@ -10,19 +10,19 @@ use crate::place;
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
-    /// Of this one pattern.
+    /// Matches only this pattern.
     matcher: GlobSet,
 }
 
-/// The longest pattern in bytes.
-const LONGEST: usize = 16 << 10;
+/// The maximum length of a pattern in bytes.
+const MAX_LEN: usize = 16 << 10;
 
 impl Pattern {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if text.len() > LONGEST {
-            return Err(format!("a pattern has at most {LONGEST} bytes, and one has {}", text.len()));
+        if text.len() > MAX_LEN {
+            return Err(format!("a pattern has at most {MAX_LEN} bytes, and one has {}", text.len()));
         }
-        let text = as_places_are(text);
+        let text = normalize(text);
         let is_rooted =
             text.starts_with(['/', '*']) || text.contains("://") || Path::new(&text).is_absolute();
         if !is_rooted {
@@ -44,7 +44,7 @@ impl Pattern {
         Ok(Self { matcher, text })
     }
 
-    /// The pattern in its one spelling.
+    /// Returns the pattern in its canonical spelling.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -54,7 +54,8 @@ impl Pattern {
     }
 }
 
-/// Why no place is written like a pattern: it would demand nothing of the files that it seems to mean.
+/// Returns why no place can match a pattern. Such a rule would demand nothing of the files that it seems to
+/// mean.
 fn matches_nothing(text: &str) -> Option<&'static str> {
     let (url, path) = match text.split_once("://") {
         Some((_, rest)) => (Some(rest), rest),
@@ -62,11 +63,14 @@ fn matches_nothing(text: &str) -> Option<&'static str> {
     };
     if let Some(rest) = url {
         let Some((host, path)) = rest.split_once('/') else { return Some("it names no file") };
-        // What has wildcards is compared with hosts in their one spelling.
+        // A host with wildcards is compared with hosts in their canonical spelling.
         let is_web = ["http", "https"]
             .iter()
             .any(|scheme| text.split_once("://").is_some_and(|(own, _)| own == *scheme));
-        if is_web && !host.contains(['*', '?', '{', '\\', '@', '%']) && place::authority("", host).is_err() {
+        if is_web
+            && !host.contains(['*', '?', '{', '\\', '@', '%'])
+            && place::normalize_host("", host).is_err()
+        {
             return Some("its host has another spelling in places: 127.0.0.1, ::1 or a name in ASCII");
         }
         if host.contains('@') || path.contains('#') {
@@ -87,8 +91,9 @@ fn matches_nothing(text: &str) -> Option<&'static str> {
     None
 }
 
-/// A pattern as places are written: scheme and host in lower case, without a default port; a `file://` URL as its path.
-fn as_places_are(text: &str) -> String {
+/// Spells a pattern like a place: scheme and host in lower case, without a default port; a `file://` URL as
+/// its path.
+fn normalize(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let scheme = scheme.to_ascii_lowercase();
     if scheme == "file" {
@@ -103,11 +108,11 @@ fn as_places_are(text: &str) -> String {
         let port = if scheme == "https" { ":443" } else { ":80" };
         return format!("{scheme}://{}/{path}", host.strip_suffix(port).unwrap_or(&host));
     }
-    format!("{scheme}://{}/{path}", place::authority(&scheme, &host).unwrap_or(host))
+    format!("{scheme}://{}/{path}", place::normalize_host(&scheme, &host).unwrap_or(host))
 }
 
-/// Fails for a pattern below a folder that is reached through a link or `..`: real paths never match it, so that it would demand
-/// nothing.
+/// Fails for a pattern below a folder that is reached through a link or `..`. Real paths never match it, so
+/// it would demand nothing.
 fn expect_real(text: &str) -> Result<(), String> {
     let literal = text.split(['*', '?', '{', '\\']).next().unwrap_or_default();
     let folder =

@@ -1,4 +1,4 @@
-//! Where a file is, in the form that the patterns of a policy are compared with.
+//! The place of a file, in the form that the patterns of a policy are compared with.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -16,22 +16,22 @@ pub enum Place {
 }
 
 impl Place {
-    /// The place of the file at a path. Links are followed, and so the file has to exist.
+    /// Returns the place of the file at a path. Links are followed, so the file has to exist.
     ///
     /// # Errors
-    /// Why its real path is not known.
+    /// The reason why its real path is not known.
     pub fn of_file(path: &Path) -> Result<Self, String> {
         if path == Path::new("/dev/stdin") {
-            return Ok(Self::Nowhere); // whatever file the shell has opened as it
+            return Ok(Self::Nowhere); // the shell may have opened any file as it
         }
         let real = path.canonicalize().map_err(|error| format!("its real path is not known: {error}"))?;
         Ok(Self::File(real))
     }
 
-    /// The place of a URL. That of a `file://` URL is the path.
+    /// Returns the place of a URL. For a `file://` URL, this is the path.
     ///
     /// # Errors
-    /// Why it is no place: servers and programs do not agree on which file it names.
+    /// The reason why it is not a place: servers and programs do not agree on which file it names.
     pub fn of_url(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("file://") {
             return Self::of_file(Path::new(path));
@@ -39,12 +39,12 @@ impl Place {
         normalized(text).map(Self::Url)
     }
 
-    /// The place that a text states: a URL, or an absolute path, which is taken as it is written. It is for those who cannot look at
-    /// the path, such as a page.
+    /// Returns the place that a text states: a URL, or an absolute path, which is not resolved. Use this
+    /// where the path cannot be looked up, such as in a web page.
     ///
     /// # Errors
-    /// Why it is no place.
-    pub fn stated(text: &str) -> Result<Self, String> {
+    /// The reason why it is not a place.
+    pub fn from_text(text: &str) -> Result<Self, String> {
         if text.contains("://") {
             return Self::of_url(text);
         }
@@ -55,24 +55,24 @@ impl Place {
         Ok(Self::File(text.into()))
     }
 
-    /// The place of a file that is named relative to the folder of this one.
+    /// Returns the place of a file that is named relative to the folder of this one.
     ///
     /// # Errors
-    /// As for the place itself.
+    /// The errors of `of_file` and `of_url`.
     pub fn beside(&self, name: &str) -> Result<Self, String> {
         match self {
             Self::File(path) => Self::of_file(&path.with_file_name("").join(name)),
             Self::Url(url) => {
                 let folder = url.rsplit_once('/').map_or(url.as_str(), |(folder, _)| folder);
                 let whole = format!("{folder}/{name}");
-                expect_straight(&whole)?;
+                expect_no_dots(&whole)?;
                 Ok(Self::Url(whole))
             }
             Self::Nowhere => Ok(Self::Nowhere),
         }
     }
 
-    /// The last component.
+    /// Returns the last component.
     #[must_use]
     pub fn file_name(&self) -> Option<String> {
         match self {
@@ -82,7 +82,7 @@ impl Place {
         }
     }
 
-    /// The text that patterns are compared with.
+    /// Returns the text that patterns are compared with.
     pub(crate) fn as_path(&self) -> Option<PathBuf> {
         match self {
             Self::File(path) => Some(slashes(path)),
@@ -102,7 +102,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A path with `/` between its components on every system.
+/// Returns a path with `/` between its components on every system.
 fn slashes(path: &Path) -> PathBuf {
     if std::path::MAIN_SEPARATOR == '/' {
         return path.to_owned();
@@ -111,8 +111,9 @@ fn slashes(path: &Path) -> PathBuf {
     PathBuf::from(text.strip_prefix("//?/").unwrap_or(&text))
 }
 
-/// A URL without user, query, fragment and default port, with the scheme and the host in lower case. Web servers take percent codes
-/// as the characters, so they are decoded, once; the keys of buckets and the paths of a hub are literal.
+/// Normalizes a URL: without user, query, fragment and default port, with the scheme and the host in lower
+/// case. Web servers treat percent codes like the characters, so they are decoded, once. The keys of buckets
+/// and the paths of a hub are literal.
 pub(crate) fn normalized(text: &str) -> Result<String, String> {
     let (scheme, rest) = text.split_once("://").ok_or("it is no URL")?;
     let scheme = scheme.to_ascii_lowercase();
@@ -121,17 +122,18 @@ pub(crate) fn normalized(text: &str) -> Result<String, String> {
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let whole = if is_web {
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-        format!("{scheme}://{}/{}", authority(&scheme, host)?, decoded(path)?)
+        format!("{scheme}://{}/{}", normalize_host(&scheme, host)?, decoded(path)?)
     } else {
         format!("{scheme}://{host}/{path}")
     };
-    expect_straight(&whole)?;
+    expect_no_dots(&whole)?;
     Ok(whole)
 }
 
-/// A host and its port in their one spelling: in lower case, without a default port and a dot at the end. Fails for what URLs can also
-/// spell in this way, so that a rule for the host would not match: an address with fewer or other numbers, a name that is encoded.
-pub(crate) fn authority(scheme: &str, text: &str) -> Result<String, String> {
+/// Normalizes a host and its port: in lower case, without a default port and a dot at the end. Fails for
+/// other spellings that URLs allow, so that a rule for the host would not match: an address with fewer or
+/// other numbers, or an encoded name.
+pub(crate) fn normalize_host(scheme: &str, text: &str) -> Result<String, String> {
     let in_brackets =
         text.rsplit_once(']').map(|(host, rest)| (host.strip_prefix('[').unwrap_or(host), rest));
     let (host, port) = match in_brackets {
@@ -146,7 +148,7 @@ pub(crate) fn authority(scheme: &str, text: &str) -> Result<String, String> {
     let port = port.filter(|port| *port != default).map(|port| format!(":{port}")).unwrap_or_default();
     if in_brackets.is_some() || text.starts_with('[') {
         let address: Ipv6Addr = host.parse().map_err(|_| format!("its URL has the host [{host}]"))?;
-        // An IPv4 address within it is written as hex digits in URLs.
+        // URLs write an IPv4 address within it as hex digits.
         let shown = match address.segments() {
             [0, 0, 0, 0, 0, 0xFFFF, high, low] => format!("::ffff:{high:x}:{low:x}"),
             [0, 0, 0, 0, 0, 0, high, low] if high > 0 => format!("::{high:x}:{low:x}"),
@@ -169,9 +171,9 @@ pub(crate) fn authority(scheme: &str, text: &str) -> Result<String, String> {
     Ok(format!("{host}{port}"))
 }
 
-/// Fails for a path with `.` or `..`: what is left of them after parsing was written in percent codes, and servers do not agree on
-/// which file that is.
-fn expect_straight(url: &str) -> Result<(), String> {
+/// Fails for a path with `.` or `..`. Those that are left after parsing were written in percent codes, and
+/// servers do not agree on which file that is.
+fn expect_no_dots(url: &str) -> Result<(), String> {
     let is_step = |part: &str| matches!(part, "." | "..");
     if url.split(['/', '\\']).any(is_step) {
         return Err(
@@ -251,10 +253,10 @@ mod tests {
 
     #[test]
     fn a_stated_path_is_absolute_and_straight() {
-        assert_eq!(Place::stated("/srv/m.gguf").unwrap(), Place::File("/srv/m.gguf".into()));
-        assert_eq!(Place::stated("HTTPS://h/m").unwrap(), Place::Url("https://h/m".to_owned()));
+        assert_eq!(Place::from_text("/srv/m.gguf").unwrap(), Place::File("/srv/m.gguf".into()));
+        assert_eq!(Place::from_text("HTTPS://h/m").unwrap(), Place::Url("https://h/m".to_owned()));
         for bad in ["", "/", "m.gguf", "/srv/../m", "/srv/./m", "/srv//m", "/srv/m/"] {
-            assert!(Place::stated(bad).is_err(), "{bad}");
+            assert!(Place::from_text(bad).is_err(), "{bad}");
         }
     }
 

@@ -8,7 +8,7 @@ use modelfmt_rules::pin::Pin;
 use crate::pattern::Pattern;
 use crate::place::Place;
 
-/// Why a file is refused whose rule demands a signature, if there is none.
+/// Why a file without a signature is refused, if its rule demands one.
 pub const NO_SIGNATURE: &str = "a signature is demanded, and there is none beside it";
 
 /// What a rule demands of the files that it matches.
@@ -22,32 +22,33 @@ pub struct Rule {
     pub keys: Vec<PublicKey>,
     /// How many of them have to sign.
     pub threshold: usize,
-    /// The families that are opened; all of them if there is no list.
+    /// The families of formats that may be opened; all of them if there is no list.
     pub formats: Option<Vec<&'static str>>,
     /// The lowest revision that a signature has to state.
     pub min_revision: Option<u64>,
-    /// What files have to be, by file name.
+    /// The pins of files, by file name.
     pub pins: BTreeMap<String, Pin>,
 }
 
 impl Rule {
-    /// Whether one of its patterns is for the place.
+    /// Checks whether one of the rule's patterns matches the place.
     #[must_use]
     pub fn matches(&self, place: &Place) -> bool {
         place.as_path().is_some_and(|path| self.patterns.iter().any(|pattern| pattern.matches(&path)))
     }
 
-    /// How errors name the rule.
+    /// Returns the name of the rule in errors.
     #[must_use]
     pub fn title(&self) -> String {
         let first = self.patterns.first().map_or("", Pattern::text);
         format!("rule {} ({first:?})", self.number)
     }
 
-    /// Fails for a family of formats that the rule does not open. It is `None` for what is no model.
+    /// Fails for a family of formats that the rule does not allow. `found` is `None` for a file that is not a
+    /// model.
     ///
     /// # Errors
-    /// What it is, and what the rule opens.
+    /// What the file is, and which families the rule allows.
     pub fn check_family(&self, found: Option<&str>) -> Result<(), String> {
         let Some(allowed) = &self.formats else { return Ok(()) };
         if found.is_some_and(|found| allowed.contains(&found)) {
@@ -57,7 +58,7 @@ impl Rule {
         Err(format!("it is {found}, and the rule opens only {}", allowed.join(", ")))
     }
 
-    /// The pins for a file, by the name that was asked for and by its real name.
+    /// Returns the pins for a file, by the name under which it was requested and by its real name.
     #[must_use]
     pub fn pins_of(&self, asked: &str, place: &Place) -> Vec<Pin> {
         let real = place.file_name().filter(|real| real != asked);
@@ -68,10 +69,10 @@ impl Rule {
         pins
     }
 
-    /// The trusted keys that can make a signature beside a file; the others sign inside one.
+    /// Returns the trusted keys that can make a signature beside a file. The other keys sign inside a file.
     ///
     /// # Errors
-    /// Why no signature beside a file can be enough for this rule.
+    /// The reason why no signature beside a file can be enough for this rule.
     pub fn keys_beside(&self) -> Result<Vec<PublicKey>, String> {
         let keys: Vec<_> = self.keys.iter().filter(|key| key.key_type().is_nist()).cloned().collect();
         if keys.is_empty() {
@@ -85,7 +86,7 @@ impl Rule {
         Ok(keys)
     }
 
-    /// Whether one of the trusted keys can sign inside a file.
+    /// Checks whether one of the trusted keys can sign inside a file.
     #[must_use]
     pub fn may_be_inside(&self) -> bool {
         self.keys.iter().any(|key| !key.key_type().is_nist())

@@ -13,13 +13,13 @@ use crate::parse::{self, Families, Keys};
 use crate::place::{self, Place};
 use crate::rule::Rule;
 
-/// The longest policy, in bytes.
+/// The maximum length of a policy, in bytes.
 const MAX_LEN: u64 = 1 << 20;
 
-/// What may be read, by rules over absolute paths and URLs.
+/// Rules over absolute paths and URLs that say what may be read.
 pub struct Rules {
     path: PathBuf,
-    /// Whether what no rule matches is allowed.
+    /// Whether a place that no rule matches is allowed.
     allows: bool,
     rules: Vec<Rule>,
     fingerprint: blake3::Hash,
@@ -35,7 +35,7 @@ impl fmt::Debug for Rules {
 #[derive(Clone, Copy, Debug)]
 pub enum Verdict<'p> {
     /// No rule matches, and the default allows it.
-    Free,
+    Allowed,
     /// The first rule that matches.
     By(&'p Rule),
 }
@@ -71,26 +71,26 @@ impl Rules {
         Ok(Self { path: path.to_owned(), allows, rules, fingerprint })
     }
 
-    /// The file that they were read from.
+    /// Returns the path of the file that the rules were read from.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What identifies the rules and the keys that they name: it changes if one of them does.
+    /// Returns a fingerprint of the rules and the keys that they name. It changes if one of them does.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         self.fingerprint.to_hex().to_string()
     }
 
-    /// The first rule that matches a place, or the default.
+    /// Returns the first rule that matches a place, or the default.
     ///
     /// # Errors
-    /// That there is none and the default refuses.
+    /// A text that says that no rule matches and the default refuses.
     pub fn judge(&self, place: &Place) -> std::result::Result<Verdict<'_>, String> {
         match self.rules.iter().find(|rule| rule.matches(place)) {
             Some(rule) => Ok(Verdict::By(rule)),
-            None if self.allows => Ok(Verdict::Free),
+            None if self.allows => Ok(Verdict::Allowed),
             None => {
                 let why = format_args!("no rule matches {place}, and its default is to refuse");
                 Err(self.unknown(why))
@@ -98,11 +98,11 @@ impl Rules {
         }
     }
 
-    /// The pin that the rule for a URL has for what is fetched from there. That is not read as a model, so that a rule with demands
-    /// on models refuses it.
+    /// Returns the pin that the rule for a URL has for what is fetched from there. This is not read as a
+    /// model, so a rule with demands on models refuses it.
     ///
     /// # Errors
-    /// Why it may not be fetched.
+    /// The reason why it may not be fetched.
     pub fn fetchable(&self, url: &str) -> std::result::Result<Option<Pin>, String> {
         let place = Place::of_url(url).map_err(|why| self.unknown(why))?;
         let Verdict::By(rule) = self.judge(&place)? else { return Ok(None) };
@@ -120,20 +120,20 @@ impl Rules {
         }
     }
 
-    /// The text of an error: which rule refuses, and why.
+    /// Returns the text of an error: which rule refuses, and why.
     #[must_use]
     pub fn refusal(&self, rule: &Rule, why: impl fmt::Display) -> String {
         format!("refused by {} of the policy {}: {why}", rule.title(), self.path.display())
     }
 
-    /// The text of an error about a file for which there is no rule, or whose place is not known.
+    /// Returns the text of an error about a file for which there is no rule, or whose place is not known.
     #[must_use]
     pub fn unknown(&self, why: impl fmt::Display) -> String {
         format!("refused by the policy {}: {why}", self.path.display())
     }
 }
 
-/// A URL without what may be secret.
+/// Returns a URL without the parts that may be secret.
 #[must_use]
 pub fn shown(url: &str) -> String {
     let scheme = || url.split_once("://").map_or("…", |(scheme, _)| scheme).to_owned();

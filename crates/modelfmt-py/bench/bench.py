@@ -46,7 +46,7 @@ class Row(NamedTuple):
     ours: Job
     theirs: Job
     same: Callable[[Any, Any], bool]
-    #: How often a round does each.
+    #: How often each runs in a round.
     times: int = 1
 
 
@@ -180,10 +180,10 @@ class Memory(NamedTuple):
 
     name: str
     other: str
-    #: Of each, what is imported and the expression.
+    #: The import and the expression of each side.
     ours: tuple[str, str]
     theirs: tuple[str, str]
-    #: The bytes of the result.
+    #: The size of the result in bytes.
     nbytes: int
 
 
@@ -202,13 +202,13 @@ def torch_memory(folder: Path, sizes: Sizes) -> Memory:
 
 
 PEAK = "peak of the resident memory while all tensors are loaded and copied"
-#: What may be taken beyond the tensors, in MiB.
+#: The memory that may be used in addition to the tensors, in MiB.
 BEYOND = 64
 
-#: Linux tells the peak of a process.
+#: Linux reports the peak of a process.
 HAS_PEAKS = Path("/proc/self/status").exists()
 
-# VmHWM, and not ru_maxrss: a process begins with the ru_maxrss of the one that started it.
+# VmHWM instead of ru_maxrss, because a process starts with the ru_maxrss of its parent.
 SCRIPT = """
 import numpy, {module}
 def peak():
@@ -223,7 +223,7 @@ print(peak() - before)
 def memory_line(row: Memory, runs: int) -> str:
     ours, theirs = (statistics.median(peak(*job) for _ in range(runs)) for job in (row.ours, row.theirs))
     nbytes = row.nbytes / 2**20
-    # The counters of the kernel run behind by a few pages for each thread.
+    # The kernel's counters lag behind by a few pages for each thread.
     if min(ours, theirs) < nbytes - 2:
         raise AssertionError(f"{row.name}: {nbytes:.0f} MiB were loaded into {ours:.1f} and {theirs:.1f} MiB")
     cells = [

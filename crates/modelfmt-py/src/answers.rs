@@ -1,4 +1,4 @@
-//! Levels, patterns and statistics, between Python's objects and the library's.
+//! Converts levels, patterns and statistics between Python's objects and the library's.
 
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ use tensor_stats::{Histogram, Stats};
 
 use crate::errors::refuse;
 
-/// Text of JSON, or why there is none.
+/// Returns JSON text, or raises the error.
 pub(crate) fn json_of(text: Result<String, impl Display>) -> PyResult<String> {
     text.map_err(|error| PyValueError::new_err(error.to_string()))
 }
@@ -28,7 +28,7 @@ pub(crate) fn globs(py: Python<'_>, patterns: &[String]) -> PyResult<Globs> {
     Globs::new(patterns.iter().cloned()).map_err(|error| refuse(py, "usage", &error.to_string()))
 }
 
-/// Statistics as keys and values.
+/// Returns statistics as keys and values.
 pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let result = PyDict::new(py);
     result.set_item("count", stats.count)?;

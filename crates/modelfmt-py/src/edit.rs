@@ -1,4 +1,4 @@
-//! Metadata and names of a file, changed without its values.
+//! Edits metadata and names of a file without changing its values.
 
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ pub(crate) fn edit<'py>(
     let edited = if dry_run {
         work::run(py, None, &progress, move |work| planned.dry_run(output.as_deref(), overwrite, work))?
     } else {
-        // What was begun in place is finished or put back, so it is waited for.
+        // An edit in place that has begun must be completed or undone, so the caller waits for it.
         work::run_to_end(py, None, &progress, move |work| match output {
             None => planned.write(work),
             Some(output) => planned.write_to(output, overwrite, work),
@@ -72,7 +72,7 @@ pub(crate) fn edit<'py>(
     answer(py, edited, signature.as_deref())
 }
 
-/// What became of a file. A note about the signature that has been made anew is left out.
+/// Returns the result of an edit. A note about a signature that was renewed is left out.
 fn answer<'py>(py: Python<'py>, edited: Edited, signature: Option<&Path>) -> PyResult<Bound<'py, PyDict>> {
     let notes = edited.notes.iter().filter(|note| signature.is_none() || note.file.as_deref() != signature);
     let notes: Vec<String> = notes.map(|note| note.in_words(&Keywords)).collect();
@@ -88,7 +88,8 @@ fn answer<'py>(py: Python<'py>, edited: Edited, signature: Option<&Path>) -> PyR
     Ok(result)
 }
 
-/// Who signs: inside an APR2 file, which the options say, otherwise a key for a signature beside the file.
+/// Returns the key for a signature next to the file. For an APR2 file, adds the keys that sign inside to the
+/// options instead.
 fn signers(path: &Path, keys: &Bound<'_, PyAny>, options: &mut EditOptions) -> PyResult<Option<PrivateKey>> {
     let (py, keys) = (keys.py(), listed(keys)?);
     if options.is_empty() {

@@ -1,4 +1,5 @@
-//! Errors of the library as exceptions of the package: `modelfmt._errors` has the classes, this says which error is which.
+//! Errors of the library as exceptions of the package. `modelfmt._errors` has the classes; this module
+//! chooses among them.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -44,7 +45,7 @@ impl Words for Keywords {
     }
 }
 
-/// The library's error as an exception.
+/// Returns the library's error as an exception.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let mut text = match error {
         Error::Damaged { path, error } => {
@@ -70,7 +71,8 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     make(py, error.code(), &text, remedies(error), (errno, path_of(error), name))
 }
 
-/// Appends the causes of an error to its text, but those that the text has already. Returns the number of the system's error.
+/// Appends the causes of an error to its text, except those that the text already contains. Returns the
+/// number of the system's error.
 fn add_causes(text: &mut String, error: &dyn StdError) -> Option<i32> {
     let mut errno = None;
     for cause in iter::successors(error.source(), |&cause| cause.source()) {
@@ -84,7 +86,7 @@ fn add_causes(text: &mut String, error: &dyn StdError) -> Option<i32> {
     errno
 }
 
-/// The keywords that would help.
+/// Returns the keywords that would help.
 fn remedies(error: &Error) -> Vec<String> {
     let mut remedies: Vec<Remedy> = error.remedy().into_iter().collect();
     if let Error::Unsupported { unsupported, .. } = error {
@@ -96,7 +98,7 @@ fn remedies(error: &Error) -> Vec<String> {
     remedies
 }
 
-/// An error of reading, making or using a key.
+/// Returns the exception for an error of reading, making or using a key.
 pub(crate) fn of_key(py: Python<'_>, error: &keys::Error) -> PyErr {
     let text = with_causes(error);
     match error {
@@ -107,12 +109,12 @@ pub(crate) fn of_key(py: Python<'_>, error: &keys::Error) -> PyErr {
     }
 }
 
-/// An error of making a signature beside a file.
+/// Returns the exception for an error of making a signature next to a file.
 pub(crate) fn of_signature(py: Python<'_>, error: &oms::Error) -> PyErr {
     of_signature_saying(py, error, with_causes(error))
 }
 
-/// The same in other words.
+/// Like `of_signature`, with another text.
 pub(crate) fn of_signature_saying(py: Python<'_>, error: &oms::Error, text: String) -> PyErr {
     match error {
         oms::Error::Read { path, source } => of_file(py, "cannot-read", &text, path, source),
@@ -129,12 +131,13 @@ pub(crate) fn of_signature_saying(py: Python<'_>, error: &oms::Error, text: Stri
     }
 }
 
-/// An error of the system at a file.
+/// Returns the exception for a system error about a file.
 pub(crate) fn of_file(py: Python<'_>, code: &str, text: &str, path: &Path, source: &io::Error) -> PyErr {
     make(py, code, text, Vec::new(), (errno_of(source), Some(path), None))
 }
 
-/// The number of the system's error. An error that a server or the library reports has none, and gets the number of its kind.
+/// Returns the number of the system's error. An error that a server or the library reports has no number, and
+/// gets one for its kind.
 fn errno_of(error: &io::Error) -> Option<i32> {
     let by_kind = match error.kind() {
         io::ErrorKind::NotFound => Some(2),
@@ -167,19 +170,19 @@ fn path_of(error: &Error) -> Option<&Path> {
     }
 }
 
-/// `modelfmt._errors.make`
+/// Returns `modelfmt._errors.make`.
 fn factory(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     MAKE.import(py, "modelfmt._errors", "make").cloned()
 }
 
-/// An error of the package itself, with a code that `modelfmt._errors` knows.
+/// Returns an error of the package itself, with a code that `modelfmt._errors` knows.
 pub(crate) fn refuse(py: Python<'_>, code: &str, text: &str) -> PyErr {
     make(py, code, text, Vec::new(), (None, None, None))
 }
 
-/// Calls `modelfmt._errors.make`. Of the details, the number of the system's error and the path are of a file, and the name is of
-/// a tensor.
+/// Calls `modelfmt._errors.make`. The details are the number of the system's error and the path for a file,
+/// and the name for a tensor.
 fn make(
     py: Python<'_>,
     code: &str,

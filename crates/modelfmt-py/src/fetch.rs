@@ -1,4 +1,4 @@
-//! Files from URLs: fetched, resumed, repaired.
+//! Fetches, resumes and repairs files from URLs.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ use crate::policy;
 use crate::remote::Place;
 use crate::work;
 
-/// What is fetched, and how.
+/// The files to fetch, and how to fetch them.
 struct Job {
     urls: Vec<Location>,
     out: PathBuf,
@@ -120,7 +120,7 @@ fn run(
     store.fetch(&job.urls, &job.out, &options)
 }
 
-/// What was done, as keywords of `modelfmt.Fetched`.
+/// Returns what was done, as keywords of `modelfmt.Fetched`.
 fn said<'py>(py: Python<'py>, fetched: &Fetched) -> PyResult<Bound<'py, PyDict>> {
     let said = PyDict::new(py);
     said.set_item("path", fetched.path.as_os_str())?;

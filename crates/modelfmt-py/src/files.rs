@@ -1,4 +1,4 @@
-//! Whole files: convert, save, verify, compare.
+//! Converts, saves, verifies and compares whole files.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,7 +21,7 @@ use crate::model::{Model, nbytes};
 use crate::opening::Opening;
 use crate::options::{object, options, target};
 use crate::policy;
-use crate::raw::Given;
+use crate::raw::PyBytesSource;
 use crate::remote::{Allowed, Place};
 use crate::signed;
 use crate::storage::Storage;
@@ -76,7 +76,7 @@ pub(crate) fn convert<'py>(
     answer(py, &converted, &place)
 }
 
-/// How a tensor is made, as `modelfmt convert --dry-run --json` prints it.
+/// Returns how a tensor is made, as `modelfmt convert --dry-run --json` prints it.
 fn of_program<'py>(py: Python<'py>, program: &TensorProgram) -> PyResult<Bound<'py, PyDict>> {
     let result = PyDict::new(py);
     result.set_item("tensor", &program.tensor)?;
@@ -87,12 +87,12 @@ fn of_program<'py>(py: Python<'py>, program: &TensorProgram) -> PyResult<Bound<'
     Ok(result)
 }
 
-/// Tensors that become another type: name, old and new type.
+/// Returns the tensors that get another type: name, old and new type.
 fn of_types(changed: &[TypeChanged]) -> Vec<(&str, &str, &str)> {
     changed.iter().map(|one| (one.tensor.as_str(), one.from.name(), one.to.name())).collect()
 }
 
-/// What a conversion has written.
+/// Returns what a conversion has written.
 pub(crate) fn answer<'py>(
     py: Python<'py>,
     converted: &Converted,
@@ -153,8 +153,9 @@ pub(crate) fn save(
         true => work::run(py, threads, &progress, job),
     };
     if Arc::strong_count(&values) > 1 {
-        // A server keeps the job waiting, and the caller no longer waits for it. Python's memory may only be released while the
-        // interpreter is there, and it may be gone when the job ends. So the memory is kept.
+        // A server keeps the job waiting, and the caller no longer waits for it. Python's memory can only be
+        // released while the interpreter exists, and it may be gone when the job ends. So the memory is
+        // leaked.
         std::mem::forget(values);
     }
     saved?.map_err(|error| raise(py, &error))?;
@@ -167,10 +168,10 @@ pub(crate) fn refuse_existing(py: Python<'_>, path: PathBuf) -> PyResult<()> {
     if path.is_file() { Err(raise(py, &Error::Exists { path })) } else { Ok(()) }
 }
 
-/// Descriptions of tensors, their values, and how many bytes those have.
+/// Descriptions of tensors, their values, and the size of the values in bytes.
 type Described = (Vec<TensorSpec<'static>>, Box<dyn TensorData + Send + Sync>, u64);
 
-/// Tensors by their name, dtype, shape and an object with the buffer protocol.
+/// Converts tensors that are given by name, dtype, shape and an object with the buffer protocol.
 fn given_tensors(py: Python<'_>, tensors: Vec<Bound<'_, PyAny>>) -> PyResult<Described> {
     let (mut specs, mut values) = (Vec::with_capacity(tensors.len()), Vec::with_capacity(tensors.len()));
     let mut total = 0u64;
@@ -184,7 +185,8 @@ fn given_tensors(py: Python<'_>, tensors: Vec<Bound<'_, PyAny>>) -> PyResult<Des
     Ok((specs, Box::new(Values(values)), total))
 }
 
-/// Tensors by their name, dtype, shape, and where in a file their bytes are: where they begin, and how many there are.
+/// Converts tensors that are given by name, dtype, shape, and the position and length of their bytes in a
+/// file.
 fn stored_tensors(py: Python<'_>, tensors: Vec<Bound<'_, PyAny>>, storage: &Storage) -> PyResult<Described> {
     let (mut specs, mut starts) = (Vec::with_capacity(tensors.len()), Vec::with_capacity(tensors.len()));
     for tensor in tensors {
@@ -201,7 +203,7 @@ fn stored_tensors(py: Python<'_>, tensors: Vec<Bound<'_, PyAny>>, storage: &Stor
 /// Values in a file.
 struct Stored {
     source: FileSource,
-    /// Where those of each tensor begin.
+    /// The position of each tensor's values.
     starts: Vec<u64>,
 }
 
@@ -212,13 +214,13 @@ impl TensorData for Stored {
     }
 }
 
-/// What requests for the target file may do.
+/// Returns what requests for the output may do.
 fn allowed(opening: &Bound<'_, PyDict>) -> PyResult<Allowed> {
     Ok(Opening::new(opening)?.allowed)
 }
 
 /// The given values, as the writers take them.
-pub(crate) struct Values(pub(crate) Vec<Given>);
+pub(crate) struct Values(pub(crate) Vec<PyBytesSource>);
 
 impl TensorData for Values {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
@@ -227,19 +229,20 @@ impl TensorData for Values {
     }
 }
 
-/// The type and the bytes of a given tensor; an error if type and shape take another number of bytes.
+/// Returns the type and the bytes of a given tensor. Fails if type and shape need a different number of
+/// bytes.
 pub(crate) fn described(
     py: Python<'_>,
     name: &str,
     dtype: &str,
     shape: &[u64],
     bytes: &Bound<'_, PyAny>,
-) -> PyResult<(DType, Given)> {
-    let bytes = Given::of(bytes)?;
+) -> PyResult<(DType, PyBytesSource)> {
+    let bytes = PyBytesSource::of(bytes)?;
     Ok((type_of(py, name, dtype, shape, bytes.len() as u64)?, bytes))
 }
 
-/// The type of a given tensor; an error if type and shape take another number of bytes.
+/// Returns the type of a given tensor. Fails if type and shape need a different number of bytes.
 fn type_of(py: Python<'_>, name: &str, dtype: &str, shape: &[u64], len: u64) -> PyResult<DType> {
     let usage = |text: String| refuse(py, "usage", &text);
     let dtype: DType =

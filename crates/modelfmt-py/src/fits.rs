@@ -1,4 +1,4 @@
-//! What a format cannot hold, before anything is written.
+//! Finds what a format cannot hold, before anything is written.
 
 use modelfmt::DType;
 use modelfmt::convert::{Access, Capabilities};
@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use crate::errors::refuse;
 use crate::options::target;
 
-/// What of a tensor does not fit (`dtype`, `name` or `rank`), why, and for a dtype the nearest that the format has and whether it holds
-/// every value.
+/// The part of a tensor that does not fit (`dtype`, `name` or `rank`), and the reason. For a dtype, also the
+/// nearest one that the format has, and whether that holds every value.
 type Unfit = (&'static str, String, Option<&'static str>, bool);
 
 /// Why a format cannot hold a tensor. `None` if it can, and also for a format or version that is not written, which is an error elsewhere.
@@ -38,7 +38,7 @@ pub(crate) fn unfit(
     if !held.has(dtype) {
         let why = format!("{format} has no type for {dtype}");
         let to = nearest(held, dtype);
-        // f32 holds whatever bf16 does, which numpy lacks.
+        // f32 holds every value of bf16, which numpy lacks.
         let is_wide = |wide: DType| to == Some(wide) || to == Some(DType::F32);
         let is_exact = dtype.is_quantized() || to.is_none() || held.widened(dtype).is_some_and(is_wide);
         return Ok(Some(("dtype", why, to.map(DType::name), is_exact)));
@@ -46,7 +46,7 @@ pub(crate) fn unfit(
     Ok(None)
 }
 
-/// The nearest type that the format has and that numpy has, too.
+/// Returns the nearest type that both the format and numpy have.
 fn nearest(held: &Capabilities, dtype: DType) -> Option<DType> {
     let order: &[DType] = match dtype.kind() {
         Kind::Opaque => return None,

@@ -1,4 +1,5 @@
-//! The Rust half of the Python package `modelfmt`: the module `modelfmt._modelfmt`, which is no interface. The Python half calls it.
+//! The Rust half of the Python package `modelfmt`: the module `modelfmt._modelfmt`, which is private. The
+//! Python half calls it.
 //!
 //! ```text
 //! raw      memory that Python and others read and write: buffers, maps, DLPack. The only `unsafe`
@@ -58,7 +59,7 @@ use pyo3::prelude::*;
 #[pyfunction]
 fn program(py: Python<'_>, args: Vec<OsString>) -> u8 {
     let code = py.detach(|| modelfmt_cli::run(args));
-    // `ExitCode` does not give its number away.
+    // `ExitCode` does not expose its number.
     (0..=u8::MAX).find(|&status| ExitCode::from(status) == code).unwrap_or(1)
 }
 

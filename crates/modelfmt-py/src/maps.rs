@@ -1,4 +1,4 @@
-//! Files that are mapped, whose arrays are parts of the map.
+//! Mapped files, whose arrays are parts of the map.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,7 +11,7 @@ use modelfmt::{Error, Location, OpenOptions};
 
 use crate::raw::{Block, PrivateMap, SharedMap};
 
-/// The mapped files of a model, by their names in the set; the file itself is "".
+/// The mapped files of a model, by their names in the set. The file itself is "".
 #[derive(Default)]
 pub(crate) struct Maps(Mutex<HashMap<String, Arc<PrivateMap>>>);
 
@@ -30,7 +30,7 @@ impl Maps {
         SharedMap(map)
     }
 
-    /// The part of a map that has a tensor's values as they are.
+    /// Returns the part of a map that holds a tensor's values unchanged.
     pub(crate) fn block(&self, model: &modelfmt::Model, position: usize, len: u64) -> Option<Block> {
         let is_raw = |at: &Location| at.encoding == Encoding::Raw && at.stored_nbytes == len;
         let location = model.location(position).ok().filter(is_raw)?;
@@ -54,8 +54,8 @@ impl Files for MappedFolder {
     }
 }
 
-/// Opens the model at a path. Its maps are `None` if its values are to be checked: then they are read through the model, and not
-/// lent as they are.
+/// Opens the model at a path. The maps are `None` if the values must be checked: then they are read through
+/// the model instead of being lent from the map.
 pub(crate) fn open_mapped(
     path: &Path,
     options: &OpenOptions,

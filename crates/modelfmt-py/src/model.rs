@@ -1,4 +1,4 @@
-//! An open model, which `modelfmt.Model` is a layer over.
+//! An open model, which `modelfmt.Model` wraps.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,7 +21,7 @@ use crate::answers::{globs, json_of, level as level_of};
 use crate::errors::{raise, refuse};
 use crate::maps::{Maps, open_mapped};
 use crate::opening::Opening;
-use crate::raw::{Block, Given, Memory};
+use crate::raw::{Block, Memory, PyBytesSource};
 use crate::remote::Place;
 use crate::signed;
 use crate::storage::Storage;
@@ -55,7 +55,7 @@ impl Model {
             return Err(refuse(py, "usage", "mmap: what a URL leads to cannot be mapped"));
         }
         let is_beside = signed::is_beside(&opening, &place);
-        // Without `verify`, a wrong checksum is no error either.
+        // Without `verify`, a wrong checksum is not an error either.
         let mut options = opening.options(py, is_beside)?.ignore_checksum(!verify);
         if is_beside {
             options.judge_place(place.shown()).map_err(|error| raise(py, &error))?;
@@ -63,8 +63,8 @@ impl Model {
         }
         let is_remote = place.is_remote();
         let shown = place.shown();
-        // What a policy judges is read through the model, and not lent as it is.
-        let is_mapped = mmap && options.judged_by().is_none();
+        // Files that a policy judges are read through the model, and not lent from a map.
+        let is_mapped = mmap && options.get_policy().is_none();
         let open = move || match is_mapped && !shown.is_dir() {
             true => {
                 let (model, maps) = open_mapped(&shown, &options)?;
@@ -75,7 +75,7 @@ impl Model {
                 Ok(Self { model, maps: None, is_remote })
             }
         };
-        // To check a pin, the whole file may have to be hashed, and to try a passphrase takes time on purpose.
+        // Checking a pin may require hashing the whole file, and trying a passphrase is slow on purpose.
         let opened = match is_remote || !given.is_empty() {
             true => work::run(py, None, &Progress::none(), move |_| open())?,
             false => py.detach(open),
@@ -93,7 +93,7 @@ impl Model {
         given: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let options = Opening::new(given)?.options(py, false)?.ignore_checksum(!verify);
-        let source: BoxSource = Box::new(Given::of(content)?);
+        let source: BoxSource = Box::new(PyBytesSource::of(content)?);
         let opened = py.detach(|| options.open_source(name, source, None));
         let model = Arc::new(opened.map_err(|error| raise(py, &error))?);
         Ok(Self { model, maps: None, is_remote: false })
@@ -110,14 +110,14 @@ impl Model {
         given: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let options = Opening::new(given)?.options(py, false)?.ignore_checksum(!verify);
-        let mmap = mmap && options.judged_by().is_none();
+        let mmap = mmap && options.get_policy().is_none();
         let failed = |source| raise(py, &Error::Open { path: name.clone().into(), source });
         let maps = Maps::default();
         let source: BoxSource = match mmap {
             true => Box::new(maps.keep("", storage.map().map_err(failed)?)),
             false => Box::new(storage.source().map_err(failed)?),
         };
-        // A pin or a passphrase takes time.
+        // Checking a pin or a passphrase takes time.
         let opened =
             work::run(py, None, &Progress::none(), move |_| options.open_source(&name, source, None))?;
         let model = Arc::new(opened.map_err(|error| raise(py, &error))?);
@@ -443,7 +443,8 @@ impl Model {
         Values { model: &self.model, maps: self.maps.as_deref(), is_remote: self.is_remote }
     }
 
-    /// Runs a job that may have to read the file: at once, or for a file at a URL on another thread, so that Ctrl-C ends the wait.
+    /// Runs a job that may have to read the file. A local file is read at once; for a file at a URL the job
+    /// runs on another thread, so that Ctrl-C ends the wait.
     fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -466,7 +467,7 @@ impl Model {
         Ok(())
     }
 
-    /// The tensor at a position. A set may have to open one of its files to know.
+    /// Returns the tensor at a position. For a set, this may open one of its files.
     fn described(&self, py: Python<'_>, position: usize) -> PyResult<TensorInfo<'_>> {
         if let Some(info) = self.model.container().info(position) {
             return Ok(info);
@@ -476,7 +477,8 @@ impl Model {
         info.ok_or_else(|| PyIndexError::new_err(format!("there is no tensor number {position}")))
     }
 
-    /// The tensor at a position, which has values: one that is only declared may claim any number of bytes.
+    /// Returns the tensor at a position, which must have values: a tensor that is only declared can claim any
+    /// number of bytes.
     fn valued(&self, py: Python<'_>, position: usize) -> PyResult<TensorInfo<'_>> {
         let info = self.described(py, position)?;
         if !info.has_data {
@@ -486,7 +488,8 @@ impl Model {
     }
 }
 
-/// The bytes of all tensors, for progress. Tensors that are declared only can claim any number.
+/// Returns the size of all tensors in bytes, for progress. Tensors that are only declared do not count,
+/// because they can claim any size.
 pub(crate) fn nbytes(model: &modelfmt::Model) -> u64 {
     let tensors = model.tensors().filter(|tensor| tensor.has_data);
     tensors.fold(0, |sum, tensor| sum.saturating_add(tensor.nbytes))

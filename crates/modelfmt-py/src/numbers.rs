@@ -1,16 +1,16 @@
-//! Values as other types: decoded, and cast as conversions cast.
+//! Converts values to other types: decodes them, and casts them as conversions do.
 
 use modelfmt::modelfmt_core::{AlignedBuf, TensorInfo};
 use modelfmt::{Bytes, DType, TensorView};
 use pyo3::prelude::*;
-use tensor_program::{Failed, Program, ProgramError};
+use tensor_program::{Program, ProgramError, ReadError};
 
 use crate::errors::refuse;
 use crate::files::described;
-use crate::raw::{self, Block, Given, Memory};
+use crate::raw::{self, Block, Memory, PyBytesSource};
 use crate::work::{self, Progress};
 
-/// Bytes that are cast before the next look for Ctrl-C.
+/// The number of bytes that are cast between two checks for Ctrl-C.
 const PIECE: usize = 4 << 20;
 
 /// Values of any type as f32, blocks decoded.
@@ -63,16 +63,16 @@ pub(crate) fn cast(
                 break;
             }
         }
-        Ok::<_, Failed<&'static str>>(buffer)
+        Ok::<_, ReadError<&'static str>>(buffer)
     })?;
     let done = done.map_err(|error| match error {
-        Failed::Read(why) => failed(why.to_owned()),
-        Failed::Values(error) => failed(error.to_string()),
+        ReadError::Read(why) => failed(why.to_owned()),
+        ReadError::Values(error) => failed(error.to_string()),
     });
     Ok(Memory::new(Block::of_buffer(done?)))
 }
 
-fn read(given: &Given, offset: u64, out: &mut [u8]) -> Result<(), &'static str> {
+fn read(given: &PyBytesSource, offset: u64, out: &mut [u8]) -> Result<(), &'static str> {
     if given.copy(offset, out) { Ok(()) } else { Err("there are fewer bytes than type and shape take") }
 }
 
@@ -82,12 +82,12 @@ fn program(dtype: DType, shape: &[u64], to: DType) -> Result<Program, ProgramErr
     numbers.cast(to)
 }
 
-/// Why a tensor cannot have a type.
+/// Returns why a tensor cannot have a type.
 fn uncast(name: &str, dtype: DType, to: DType, why: &str) -> String {
     format!("tensor {name:?}: {dtype} cannot be cast to {to}: {why}")
 }
 
-/// A type by any of its usual names.
+/// Parses a type by any of its usual names.
 fn known(py: Python<'_>, name: &str) -> PyResult<DType> {
     name.parse()
         .map_err(|error: modelfmt::modelfmt_core::UnknownDType| refuse(py, "usage", &error.to_string()))

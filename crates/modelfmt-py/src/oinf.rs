@@ -1,4 +1,4 @@
-//! OINF from what a dataclass holds, in the order and with the types that are given.
+//! Writes OINF files with the content of a dataclass, in the given order and with the given types.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use pyo3::prelude::*;
 
 use crate::errors::{raise, refuse};
 use crate::files::{Values, described};
-use crate::raw::Given;
+use crate::raw::PyBytesSource;
 use crate::work::{self, Progress};
 
-/// A metadata value: its type's name and what it is made of.
+/// A metadata value: its name, the name of its type, and its Python value.
 type Entry<'py> = (String, String, Bound<'py, PyAny>);
 
 /// A tensor: its name, dtype, shape, and its bytes if it has any.
@@ -52,7 +52,7 @@ pub(crate) fn write(
                 let dtype: DType =
                     dtype.parse().map_err(|error: UnknownDType| refuse(py, "usage", &error.to_string()))?;
                 specs.push(TensorSpec::declared(name, dtype, shape));
-                data.push(Given::of(pyo3::types::PyBytes::new(py, b"").as_any())?);
+                data.push(PyBytesSource::of(pyo3::types::PyBytes::new(py, b"").as_any())?);
             }
         }
     }
@@ -73,7 +73,7 @@ fn failed(py: Python<'_>, path: &Path, error: WriteError) -> PyErr {
     }
 }
 
-/// A metadata value from its parts.
+/// Converts a metadata value from its parts.
 fn read_value<'a>(kind: &str, value: &Bound<'_, PyAny>) -> PyResult<Result<MetaValue<'a>, String>> {
     Ok(match kind {
         "str" => Ok(MetaValue::Str(Cow::Owned(value.extract()?))),
@@ -92,7 +92,7 @@ fn read_value<'a>(kind: &str, value: &Bound<'_, PyAny>) -> PyResult<Result<MetaV
     })
 }
 
-/// A number or boolean from its little-endian bytes.
+/// Converts a number or boolean from its little-endian bytes.
 fn from_bytes<'a>(kind: &str, le: &[u8]) -> Result<MetaValue<'a>, String> {
     let value_type = ValueType::ALL.iter().find(|value_type| value_type.name() == kind);
     let value_type = value_type.ok_or_else(|| format!("no value type is named {kind:?}"))?;

@@ -1,4 +1,5 @@
-//! Keywords of opening: the pin, the keys that must have signed, the keys that decrypt, and what requests may do.
+//! Keywords of opening: the pin, the keys that must have signed, the keys that decrypt, and what requests may
+//! do.
 
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use crate::errors::{of_key, refuse};
 use crate::policy;
 use crate::remote::Allowed;
 
-/// The keywords that a model is opened with.
+/// The keywords for opening a model.
 #[derive(Default)]
 pub(crate) struct Opening {
     pin: Option<Pin>,
@@ -31,7 +32,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Of keywords. `None` is as if a keyword was not given.
+    /// Reads the keywords. `None` has the same effect as leaving out the keyword.
     pub(crate) fn new(given: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut opening = Self::default();
         for (key, value) in given {
@@ -75,7 +76,8 @@ impl Opening {
         Ok(())
     }
 
-    /// The options of the library. With `is_beside` the keys are for a signature beside the file, which is checked elsewhere.
+    /// Returns the options of the library. With `is_beside`, the keys are for a signature next to the file,
+    /// which is checked elsewhere.
     pub(crate) fn options(&mut self, py: Python<'_>, is_beside: bool) -> PyResult<OpenOptions> {
         let mut options = policy::options(py, self.policy.take())?;
         if let Some(pin) = self.pin {
@@ -97,7 +99,7 @@ impl Opening {
         Ok(options.access(self.opened(access)))
     }
 
-    /// The keys that must have signed inside the file.
+    /// Returns the keys that must have signed inside the file.
     fn trusted(&self, py: Python<'_>) -> PyResult<Access> {
         let mut access = Access::new();
         for key in &self.keys {
@@ -112,7 +114,7 @@ impl Opening {
         Ok(access)
     }
 
-    /// Adds what opens an encrypted file.
+    /// Adds the keys that open an encrypted file.
     fn opened(&mut self, mut access: Access) -> Access {
         for identity in self.identities.drain(..) {
             access = access.open_with(identity);
@@ -127,7 +129,7 @@ impl Opening {
     }
 }
 
-/// A passphrase: text, or its bytes.
+/// Reads a passphrase, which is text or its bytes.
 pub(crate) fn passphrase(value: &Bound<'_, PyAny>) -> PyResult<Passphrase> {
     let text = match value.cast::<PyBytes>() {
         Ok(bytes) => bytes.as_bytes().to_vec(),
@@ -137,31 +139,31 @@ pub(crate) fn passphrase(value: &Bound<'_, PyAny>) -> PyResult<Passphrase> {
         .map_err(|error| refuse(value.py(), "usage", &format!("passphrase: {error}")))
 }
 
-/// A key of 32 bytes that opens a file by itself.
+/// Reads a key of 32 bytes that opens a file directly.
 pub(crate) fn raw_key(value: &Bound<'_, PyAny>) -> PyResult<RawKey> {
     let bytes = value.extract::<&[u8]>()?.try_into();
     let bytes = bytes.map_err(|_| refuse(value.py(), "usage", "raw_key: a key is 32 bytes"))?;
     Ok(RawKey::from_bytes(bytes))
 }
 
-/// The values of a list, or one value.
+/// Returns the values of a list, or the single value.
 pub(crate) fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let is_one = value.is_instance_of::<PyBytes>() || value.extract::<PathBuf>().is_ok();
     if is_one { Ok(vec![value.clone()]) } else { value.try_iter()?.collect() }
 }
 
-/// Public keys: each a path, or its PEM as bytes.
+/// Reads public keys, each a path or PEM as bytes.
 pub(crate) fn public_keys(value: &Bound<'_, PyAny>) -> PyResult<Vec<PublicKey>> {
     let read = |one: &Bound<'_, PyAny>| read_key(one, PublicKey::from_pem, PublicKey::read);
     listed(value)?.iter().map(read).collect()
 }
 
-/// A private key: a path, or its PEM as bytes.
+/// Reads a private key, which is a path or PEM as bytes.
 pub(crate) fn private_key(value: &Bound<'_, PyAny>) -> PyResult<PrivateKey> {
     read_key(value, PrivateKey::from_pem, PrivateKey::read)
 }
 
-/// Reads a key. No error contains anything of it.
+/// Reads a key. Errors never contain any of its content.
 fn read_key<T>(
     value: &Bound<'_, PyAny>,
     from_pem: impl FnOnce(&str) -> Result<T, KeyError>,
@@ -180,7 +182,7 @@ fn read_key<T>(
     }
 }
 
-/// A key in the form for sealed files, or an error that names its keyword.
+/// Returns a key in the form for sealed files, or an error that names the keyword.
 pub(crate) fn fit<T>(py: Python<'_>, keyword: &str, key: Result<T, KeyError>) -> PyResult<T> {
     key.map_err(|error| refuse(py, "key", &format!("{keyword}: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Keywords as options of the library.
+//! Converts keywords to options of the library.
 
 use modelfmt::convert::{Compression, Declared, MagChecksum, RenameRule, TypeRule};
 use modelfmt::convert::{ConvertOptions, Overwrite};
@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 
 use crate::errors::{Keywords, refuse};
 
-/// The options of a conversion from keywords. `None` is as if a keyword was not given.
+/// Returns the options of a conversion from keywords. `None` has the same effect as leaving out the keyword.
 pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<ConvertOptions> {
     let mut options = ConvertOptions::default();
     let mut ordered = Vec::new();
@@ -28,7 +28,7 @@ pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<ConvertOptions> {
             _ => set(&mut options, &key, &value)?,
         }
     }
-    // Keywords have no order, so a rule for all tensors is the more general one.
+    // Keywords have no order, so a rule for all tensors comes first, as the more general one.
     options.types.rules.sort_by_key(|rule| rule.glob.is_some());
     options.types.rules.extend(ordered);
     Ok(options)
@@ -86,7 +86,7 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Bound<'_, PyAny>) -> PyR
 
 type Usage<'a> = &'a dyn Fn(String) -> PyErr;
 
-/// Rules as the program takes them, such as `*.weight=f16`.
+/// Parses rules as the program takes them, such as `*.weight=f16`.
 fn rules<T: std::str::FromStr<Err: std::fmt::Display>>(
     value: &Bound<'_, PyAny>,
     usage: Usage<'_>,
@@ -95,7 +95,7 @@ fn rules<T: std::str::FromStr<Err: std::fmt::Display>>(
     texts.iter().map(|text| text.parse().map_err(|error: T::Err| usage(error.to_string()))).collect()
 }
 
-/// Rules of types.
+/// Parses rules about types.
 fn type_rules(
     value: &Bound<'_, PyAny>,
     parse: impl Fn(&str) -> Result<TypeRule, ParseError>,
@@ -107,7 +107,7 @@ fn type_rules(
     texts.iter().map(|text| parse(text).map_err(|error| wrong(text, &error))).collect()
 }
 
-/// Text of JSON as an object.
+/// Parses JSON text to an object.
 pub(crate) fn object(value: &Bound<'_, PyAny>) -> PyResult<Object> {
     let text: String = value.extract()?;
     json::parse_object(text.as_bytes())
@@ -148,7 +148,7 @@ fn checksum(word: &str, usage: Usage<'_>) -> PyResult<MagChecksum> {
     }
 }
 
-/// A format by its name, with or without a version.
+/// Parses the name of a format, with or without a version.
 pub(crate) fn target(py: Python<'_>, name: &str) -> PyResult<Target> {
     name.parse().map_err(|error: ParseError| refuse(py, "usage", &error.to_string()))
 }

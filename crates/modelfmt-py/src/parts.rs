@@ -1,4 +1,4 @@
-//! Conversions into sets, whose parts are written by independent processes.
+//! Conversions into sets whose parts are written by independent processes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ impl Planned {
     }
 }
 
-/// The same error, with the folder in the path of its file.
+/// Adds the folder to the path of the file in an error.
 fn within(folder: &Path, error: Error) -> Error {
     let full = |path: PathBuf| if path.components().count() == 1 { folder.join(path) } else { path };
     match error {
@@ -123,7 +123,7 @@ impl Plan {
         let target = target(py, format)?;
         let mut options = options(given)?;
         target.set_in(&mut options);
-        // With a size of parts, a file becomes a set.
+        // With a part size, a file becomes a set.
         let is_split = options.output.is_split();
         let format = target.format.sharded().filter(|_| is_split).unwrap_or(target.format);
         let place = Place::new(py, path, Opening::new(opening)?.allowed)?;

@@ -1,4 +1,5 @@
-//! The policy that judges every file before it is read: the keyword, or else the variable MODELFMT_POLICY.
+//! The policy that judges every file before it is read: that of the keyword, or else of the variable
+//! MODELFMT_POLICY.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::errors::{raise, refuse};
 /// The variable that names a policy.
 const VARIABLE: &str = "MODELFMT_POLICY";
 
-/// The policy that a keyword names, or else the variable. One that cannot be used is an error, never ignored.
+/// Reads the policy that the keyword names, or else the variable. A policy that cannot be used is an error,
+/// and never ignored.
 pub(crate) fn policy(py: Python<'_>, given: Option<PathBuf>) -> PyResult<Option<Arc<Policy>>> {
     let (path, what) = match given {
         Some(path) => (path, "policy"),
@@ -27,7 +29,7 @@ pub(crate) fn policy(py: Python<'_>, given: Option<PathBuf>) -> PyResult<Option<
     Policy::read(&path).map(Some).map_err(|error| raise(py, &error))
 }
 
-/// The options that judge by the policy, and are at their defaults otherwise.
+/// Returns options with the policy, and defaults for everything else.
 pub(crate) fn options(py: Python<'_>, given: Option<PathBuf>) -> PyResult<OpenOptions> {
     let options = OpenOptions::new();
     Ok(match policy(py, given)? {

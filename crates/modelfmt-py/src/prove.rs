@@ -1,4 +1,4 @@
-//! Proofs that a model is made of another.
+//! Proves that a model is derived from another.
 
 use std::io;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(crate) fn prove(
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let mut options = ProveOptions::default();
-    (options.map, options.pre, options.complete) = (map, pre, complete);
+    (options.map, options.pre, options.require_all) = (map, pre, complete);
     let parsed: Result<Vec<_>, _> = lora.iter().map(|rule| rule.parse()).collect();
     options.lora = parsed.map_err(|error| refuse(py, "usage", &format!("lora: {error}")))?;
     options.imatrix = imatrix;

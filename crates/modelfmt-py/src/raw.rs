@@ -1,14 +1,18 @@
-//! Memory that Python and others read and write: buffers, private maps, DLPack. The only file of the package with `unsafe` in it.
+//! Memory that Python and others read and write: buffers, private maps, DLPack. This is the only file of the
+//! package with `unsafe`.
 //!
 //! Its safety rests on three promises:
 //!
-//! 1. A [`Block`] never moves and never changes its length, and its memory lives as long as the block. Everything that gets its address holds an
-//!    `Arc` of it: an array by its [`Memory`], a DLPack consumer by the context of its tensor.
-//! 2. No Rust reference to the memory of a block exists as long as somebody has its address: Rust only copies out of it and into
-//!    it through raw pointers. So an array that is written to on another thread changes no `&[u8]`. A copy that is made meanwhile
-//!    has some old bytes and some new ones, as it is between two threads of Python that use one array.
-//! 3. A map is private: what is written to it stays in this process. But nothing prevents somebody from making a mapped file
-//!    shorter, and then touching what is gone ends the process. That is why files are mapped only if `mmap=True` asks for it.
+//! 1. A [`Block`] never moves and never changes its length, and its memory lives as long as the block.
+//!    Everything that gets its address holds an `Arc` of it: an array through its [`Memory`], a DLPack
+//!    consumer through the context of its tensor.
+//! 2. No Rust reference to the memory of a block exists as long as anything has its address: Rust only copies
+//!    out of it and into it through raw pointers. So an array that is written to on another thread changes no
+//!    `&[u8]`. A copy that is made in the meantime has some old bytes and some new ones, as with two threads
+//!    of Python that use one array.
+//! 3. A map is private: changes to it stay in this process. But another process can truncate a mapped file,
+//!    and then touching the missing part ends this process. That is why files are mapped only with
+//!    `mmap=True`.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -30,48 +34,49 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Memory that stays where it is.
+/// Memory that never moves.
 pub(crate) struct Block {
     address: *mut u8,
     len: usize,
     keep: Keep,
 }
 
-/// What the memory of a block belongs to.
+/// The owner of a block's memory.
 enum Keep {
     Buffer { buffer: AlignedBuf },
     Loaded { _buffer: LoadBuffer },
     Map { _map: Arc<PrivateMap> },
 }
 
-// SAFETY: the address is of memory that belongs to the block (promise 1), and is used for copies alone (promise 2).
+// SAFETY: the address is of memory that belongs to the block (promise 1), and is used only for copies
+// (promise 2).
 unsafe impl Send for Block {}
 // SAFETY: as above; a shared block gives out its address and nothing else.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Takes a buffer over.
+    /// Takes ownership of a buffer.
     pub(crate) fn of_buffer(mut buffer: AlignedBuf) -> Self {
         let bytes = buffer.as_mut_slice();
-        // The buffer's memory is on the heap: it stays there when the buffer moves.
+        // The buffer's memory is on the heap, so it stays in place when the buffer moves.
         let (address, len) = (bytes.as_mut_ptr(), bytes.len());
         Self { address, len, keep: Keep::Buffer { buffer } }
     }
 
-    /// Takes over a buffer that was loaded.
+    /// Takes ownership of a loaded buffer.
     pub(crate) fn of_loaded(mut buffer: LoadBuffer) -> Self {
         let bytes: &mut [u8] = &mut buffer;
-        // Pages of its own, which stay where they are when the buffer moves.
+        // The buffer has its own pages, which stay in place when it moves.
         let (address, len) = (bytes.as_mut_ptr(), bytes.len());
         Self { address, len, keep: Keep::Loaded { _buffer: buffer } }
     }
 
-    /// A part of a map, if it is one.
+    /// Returns a part of a map, if the range is within it.
     pub(crate) fn of_map(map: &Arc<PrivateMap>, offset: u64, len: u64) -> Option<Self> {
         let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
         let end = offset.checked_add(len)?;
         let raw = map.raw.as_ref().filter(|raw| end <= raw.len())?;
-        // SAFETY: `offset` is within the map, as was just seen.
+        // SAFETY: `offset` is within the map, as was just checked.
         let address = unsafe { raw.as_mut_ptr().add(offset) };
         Some(Self { address, len, keep: Keep::Map { _map: Arc::clone(map) } })
     }
@@ -88,14 +93,16 @@ impl Drop for Block {
     }
 }
 
-/// The last buffer that was let go of. Filling a new one with zeros takes half as long as reading into it, and a loop over slices
-/// asks for the same length again and again. It is never waited for: after a fork, a thread that is gone may hold the lock.
+/// The last buffer that was released. Filling a new one with zeros takes half as long as reading into it, and
+/// a loop over slices needs the same length again and again. The lock is never waited for: after a fork, a
+/// thread that no longer exists may hold it.
 static SPARE: Mutex<Option<AlignedBuf>> = Mutex::new(None);
 
-/// The lengths that are kept: zeros for less take no time, and more would be a waste if it is not asked for again.
+/// The lengths of buffers that are kept. Shorter ones are zeroed in no time, and longer ones would waste
+/// memory if they were not needed again.
 const SPARE_LEN: RangeInclusive<usize> = 4 << 10..=1 << 20;
 
-/// A buffer to read into, which holds zeros, or whatever the last one of this length held.
+/// Returns a buffer to read into. It holds zeros, or whatever the last buffer of this length held.
 ///
 /// # Errors
 /// If the memory cannot be allocated.
@@ -109,7 +116,7 @@ pub(crate) fn buffer(len: usize) -> io::Result<AlignedBuf> {
     AlignedBuf::zeroed(len)
 }
 
-/// A file mapped privately: reading copies, and writing changes the process's own pages.
+/// A file that is mapped privately: reading copies, and writing changes only pages of this process.
 pub(crate) struct PrivateMap {
     /// `None` for an empty file, which cannot be mapped.
     raw: Option<MmapRaw>,
@@ -128,14 +135,15 @@ impl PrivateMap {
         if metadata.len() == 0 {
             return Ok(Self { raw: None });
         }
-        // Without reserving swap, or a map larger than memory would be refused although nobody writes to it.
-        // SAFETY: no reference to the map is ever made, only its address (promises 2 and 3).
+        // Without reserving swap, because otherwise a map larger than memory would be refused although nobody
+        // writes to it.
+        // SAFETY: no reference to the map is ever made, only its address is used (promises 2 and 3).
         let map = unsafe { MmapOptions::new().no_reserve_swap().map_copy(file)? };
         Ok(Self { raw: Some(MmapRaw::from(map)) })
     }
 }
 
-/// Reading copies, so that the library never holds a reference to what Python may write to.
+/// Reading copies, so that the library never holds a reference to memory that Python may write to.
 impl Source for PrivateMap {
     fn len(&self) -> u64 {
         self.raw.as_ref().map_or(0, |raw| raw.len() as u64)
@@ -189,7 +197,7 @@ impl Memory {
     /// Copies the bytes of an object with the buffer protocol.
     #[staticmethod]
     fn copy_of(py: Python<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let given = Given::of(bytes)?;
+        let given = PyBytesSource::of(bytes)?;
         let mut buffer = AlignedBuf::zeroed(given.len)?;
         py.detach(|| given.copy(0, &mut buffer));
         Ok(Self::new(Block::of_buffer(buffer)))
@@ -211,7 +219,8 @@ impl Memory {
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let (address, len) = (slf.get().0.address, slf.get().0.len);
         let len = ffi::Py_ssize_t::try_from(len).map_err(|_| PyBufferError::new_err("too long"))?;
-        // SAFETY: `view` is the interpreter's, by the buffer protocol. The object that it is filled with keeps the block.
+        // SAFETY: `view` is the interpreter's, by the buffer protocol. The object with which it is filled
+        // keeps the block alive.
         let status = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), address.cast(), len, 0, flags) };
         if status == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }
@@ -241,21 +250,21 @@ impl Memory {
     }
 }
 
-/// Bytes of a Python object with the buffer protocol, which keeps them where they are as long as this exists.
-pub(crate) struct Given {
+/// The bytes of a Python object with the buffer protocol. They stay in place as long as this exists.
+pub(crate) struct PyBytesSource {
     address: *const u8,
     len: usize,
-    /// Releases the object when it is dropped, and attaches to the interpreter for that.
+    /// Releases the object when it is dropped, for which it attaches to the interpreter.
     _buffer: PyBuffer<u8>,
 }
 
 // SAFETY: the address is of memory that the buffer keeps, and is only copied from.
-unsafe impl Send for Given {}
+unsafe impl Send for PyBytesSource {}
 // SAFETY: as above.
-unsafe impl Sync for Given {}
+unsafe impl Sync for PyBytesSource {}
 
-impl Given {
-    /// Whatever holds plain bytes, one after the other.
+impl PyBytesSource {
+    /// Takes any object that holds plain contiguous bytes.
     pub(crate) fn of(bytes: &Bound<'_, PyAny>) -> PyResult<Self> {
         let buffer = PyBuffer::<u8>::get(bytes)?;
         if !buffer.is_c_contiguous() {
@@ -268,21 +277,21 @@ impl Given {
         self.len
     }
 
-    /// Fills `out` with the bytes from `offset` on; false if there are not enough.
+    /// Fills `out` with the bytes from `offset` on. Returns false if there are not enough.
     pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) -> bool {
         let Ok(offset) = usize::try_from(offset) else { return false };
         if offset.checked_add(out.len()).is_none_or(|end| end > self.len) {
             return false;
         }
-        // SAFETY: the range is within the object's memory, which the buffer keeps, and `out` is other memory. If another thread of
-        // Python writes to the object meanwhile, some bytes are old and some new.
+        // SAFETY: the range is within the object's memory, which the buffer keeps, and `out` is other memory.
+        // If another thread of Python writes to the object in the meantime, some bytes are old and some new.
         unsafe { ptr::copy_nonoverlapping(self.address.add(offset), out.as_mut_ptr(), out.len()) };
         true
     }
 }
 
 /// The content of a `bytes` object as a file.
-impl Source for Given {
+impl Source for PyBytesSource {
     fn len(&self) -> u64 {
         self.len as u64
     }
@@ -309,7 +318,7 @@ struct DlTensor {
     byte_offset: u64,
 }
 
-/// What a consumer's tensor keeps alive.
+/// The data that a consumer's tensor keeps alive.
 struct Context {
     _block: Arc<Block>,
     shape: Box<[i64]>,
@@ -364,37 +373,39 @@ impl DlTensor {
     }
 }
 
-/// The two kinds differ in their names and in the place of the deleter.
+/// Defines one of the two kinds of capsules, which differ in their names and in the position of the deleter.
 macro_rules! capsule {
     ($make:ident, $delete:ident, $destroy:ident, $managed:ident, $name:literal, $fields:expr) => {
         fn $make(py: Python<'_>, parts: (DlTensor, Box<Context>)) -> PyResult<Bound<'_, PyAny>> {
             let (tensor, context) = parts;
             let make: fn(DlTensor, *mut Context) -> $managed = $fields;
             let managed = Box::into_raw(Box::new(make(tensor, Box::into_raw(context))));
-            // SAFETY: the name is static, and the pointer is one that the destructor and the deleter know.
+            // SAFETY: the name is static, and the destructor and the deleter expect a pointer of this type.
             let capsule = unsafe { ffi::PyCapsule_New(managed.cast(), $name.as_ptr(), Some($destroy)) };
             if capsule.is_null() {
                 // SAFETY: the capsule was not made, so this is the only pointer.
                 unsafe { $delete(managed) };
                 return Err(PyErr::fetch(py));
             }
-            // SAFETY: a new reference, of which this is the only one.
+            // SAFETY: this is a new reference, and the only one.
             Ok(unsafe { Bound::from_owned_ptr(py, capsule) })
         }
 
-        /// Releases the memory. A consumer calls it once, on any thread, with or without the GIL: it touches no Python object.
+        /// Releases the memory. A consumer calls it once, on any thread, with or without the GIL: it touches
+        /// no Python object.
         unsafe extern "C" fn $delete(managed: *mut $managed) {
             if managed.is_null() {
                 return;
             }
-            // SAFETY: both come from `Box::into_raw` above, and the consumer gives them back once (dlpack.h, "deleter").
+            // SAFETY: both come from `Box::into_raw` above, and the consumer gives them back once (dlpack.h,
+            // "deleter").
             unsafe {
                 let managed = Box::from_raw(managed);
                 drop(Box::from_raw(managed.context));
             }
         }
 
-        /// A capsule that nobody consumed still has its first name, and its tensor.
+        /// Releases the tensor of a capsule that nobody consumed, which still has its first name.
         unsafe extern "C" fn $destroy(capsule: *mut ffi::PyObject) {
             // SAFETY: the interpreter passes its own capsule; a pointer under this name was put there above.
             unsafe {

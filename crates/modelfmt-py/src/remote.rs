@@ -1,4 +1,4 @@
-//! Models at URLs: read by ranges from buckets and web servers, and written into buckets.
+//! Models at URLs. They are read by ranges from buckets and web servers, and written to buckets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,27 +25,27 @@ pub(crate) struct Allowed {
     pub(crate) no_cache: bool,
 }
 
-/// Where a model is, or will be.
+/// The place of an existing or a future model.
 #[derive(Clone)]
 pub(crate) enum Place {
     Path(PathBuf),
     Url { at: Location, store: Store },
 }
 
-/// The store of this process: connections are reused, and limits count for all files together.
+/// The store of this process: connections are reused, and limits apply to all files together.
 struct Shared {
-    /// A fork has the store of its parent, but not the thread that fetches.
+    /// A fork has its parent's store, but not the thread that fetches.
     process: u32,
     allowed: Allowed,
-    /// A credential that was set later needs a new store.
+    /// Credentials that are set later require a new store.
     environment: Environment,
     store: Store,
 }
 
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 
-/// The store for these permissions. It is called with the interpreter attached, so that no other thread of Python changes the
-/// environment meanwhile, or forks.
+/// Returns the store for these permissions. The interpreter must be attached, so that no other thread of
+/// Python changes the environment in the meantime, or forks.
 fn store(_: Python<'_>, allowed: Allowed) -> io::Result<Store> {
     let (process, environment) = (std::process::id(), Environment::process());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,11 +77,12 @@ pub(crate) fn abort_uploads(py: Python<'_>) {
     py.detach(|| modelfmt_remote::abort_uploads(END));
 }
 
-/// How long the end of the process may wait for that.
+/// How long the end of the process may wait for uploads to be aborted.
 const END: Duration = Duration::from_secs(5);
 
 impl Place {
-    /// The place that a text names: a URL or a path. An invalid URL is an error, and never a path: it may hold a secret.
+    /// Returns the place that a text names: a URL or a path. An invalid URL is an error, and never a path,
+    /// because it may hold a secret.
     pub(crate) fn new(py: Python<'_>, path: PathBuf, allowed: Allowed) -> PyResult<Self> {
         let at = match models::location(&path) {
             Ok(None) => return Ok(Self::Path(path)),
@@ -98,7 +99,7 @@ impl Place {
         matches!(self, Self::Url { .. })
     }
 
-    /// The path, or the URL without what may be secret.
+    /// Returns the path, or the URL without the parts that may be secret.
     pub(crate) fn shown(&self) -> PathBuf {
         match self {
             Self::Path(path) => path.clone(),
@@ -145,7 +146,7 @@ impl Place {
         }
     }
 
-    /// Writes tensors, whose values `data` has, into this place.
+    /// Writes tensors with the values of `data` into this place.
     pub(crate) fn save<'a>(
         &self,
         format: Format,
@@ -162,7 +163,7 @@ impl Place {
         }
     }
 
-    /// The path or URL of a file that was written, for the caller.
+    /// Returns the path or URL of a file that was written, for the caller.
     pub(crate) fn written(&self, file: &Path) -> String {
         match self {
             Self::Path(path) => {

@@ -51,7 +51,7 @@ pub(crate) fn report(
     Ok((page.into_html(), is_ok))
 }
 
-/// Begins the page, which appears when it is complete and replaces no file of the models.
+/// Begins the page. It appears when it is complete, and replaces no file of the models.
 fn create(path: &Path, overwrite: Overwrite, models: &[&Opened]) -> Result<AtomicFile, Error> {
     let inputs = InputFiles::new(models.iter().flat_map(|model| model.input_paths()));
     AtomicFile::create_protecting(path, overwrite, &inputs).map_err(|source| match source.kind() {

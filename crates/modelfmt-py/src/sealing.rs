@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::opening::{fit, listed, passphrase, private_key, public_keys, raw_key};
 
-/// The options of keywords. `None` is as if a keyword was not given.
+/// Returns the options from keywords. `None` has the same effect as leaving out the keyword.
 pub(crate) fn sealing(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
     let py = given.py();
     let mut options = SealOptions::new();
@@ -42,7 +42,7 @@ pub(crate) fn sealing(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
     })
 }
 
-/// A private key that signs within APR2 files.
+/// Reads a private key that signs inside APR2 files.
 pub(crate) fn signing_key(key: &Bound<'_, PyAny>) -> PyResult<SigningKey> {
     fit(key.py(), "sign", seal::signing_key(&private_key(key)?))
 }

@@ -1,4 +1,4 @@
-//! Signatures beside files and inside them, and keys.
+//! Signatures next to files and inside them, and keys.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,8 @@ use crate::remote::Place;
 use crate::sealing::signing_key;
 use crate::work::{self, Progress};
 
-/// Whether the keys are for a signature beside the file or folder. Only APR2 files have signatures inside.
+/// Checks whether the keys are for a signature next to the file or folder. Only APR2 files have signatures
+/// inside.
 pub(crate) fn is_beside(opening: &Opening, place: &Place) -> bool {
     match place {
         Place::Path(path) if !opening.keys.is_empty() => {
@@ -30,7 +31,7 @@ pub(crate) fn is_beside(opening: &Opening, place: &Place) -> bool {
     }
 }
 
-/// Whether the signatures of a file are inside it.
+/// Checks whether the signatures of a file are inside it.
 pub(crate) fn is_inside(path: &Path) -> bool {
     is_apr2(format(path))
 }
@@ -42,7 +43,7 @@ const fn is_apr2(format: Option<Format>) -> bool {
     }
 }
 
-/// The key that signs a file that is about to be changed, beside it.
+/// Reads the key for the signature next to a file that is about to be changed.
 pub(crate) fn key_of_changed(py: Python<'_>, path: &Path, keys: &[Bound<'_, PyAny>]) -> PyResult<PrivateKey> {
     if path.is_dir() {
         return Err(refuse(py, "usage", "sign: name the file that is to be changed, not its folder"));
@@ -58,7 +59,7 @@ pub(crate) fn key_of_changed(py: Python<'_>, path: &Path, keys: &[Bound<'_, PyAn
     Ok(key)
 }
 
-/// Signs a file again after a change; the path of the signature.
+/// Signs a file again after a change, and returns the path of the signature.
 pub(crate) fn sign_changed(
     py: Python<'_>,
     path: PathBuf,
@@ -78,16 +79,16 @@ pub(crate) fn sign_changed(
     })
 }
 
-/// Signs only what a policy allows.
+/// Makes signing refuse files that the policy does not allow.
 fn judged(options: SignOptions, judge: &OpenOptions) -> SignOptions {
-    if judge.judged_by().is_none() {
+    if judge.get_policy().is_none() {
         return options;
     }
     let judge = judge.clone();
-    options.judge(move |path, file| judge.judged(path, file).map_err(std::io::Error::other))
+    options.read_policy(move |path, file| judge.judged(path, file).map_err(std::io::Error::other))
 }
 
-/// The key of a signature beside a file, which is by one key; `keyword` gave it.
+/// Returns the single key for a signature next to a file; `keyword` is the keyword for it.
 fn one_key(py: Python<'_>, keyword: &str, keys: &[Bound<'_, PyAny>]) -> PyResult<PrivateKey> {
     let [key] = keys else {
         let why = "a signature beside a file is by one key; for more, sign copies of their own";
@@ -96,7 +97,8 @@ fn one_key(py: Python<'_>, keyword: &str, keys: &[Bound<'_, PyAny>]) -> PyResult
     private_key(key)
 }
 
-/// Requires a signature beside the model by one of the keys, and checks every byte that it covers. What is read through the result is what was signed.
+/// Requires a signature next to the model by one of the keys, and checks every byte that it covers. Reads
+/// through the result return only signed bytes.
 pub(crate) fn demand(py: Python<'_>, path: PathBuf, keys: Vec<PublicKey>) -> PyResult<Arc<SignedFiles>> {
     let files = work::run(py, None, &Progress::none(), move |work| {
         signed_files(&path, &keys, &VerifyOptions::new(), work)
@@ -131,7 +133,7 @@ pub(crate) fn sign<'py>(
     }
 }
 
-/// A signature in the file itself.
+/// Writes a signature inside the file.
 fn inside<'py>(
     py: Python<'py>,
     path: PathBuf,
@@ -175,7 +177,7 @@ fn inside<'py>(
     Ok(result)
 }
 
-/// A signature in a file of its own.
+/// Writes a signature to its own file.
 fn beside<'py>(
     py: Python<'py>,
     path: &Path,
@@ -217,7 +219,7 @@ fn beside<'py>(
     Ok(result)
 }
 
-/// What a file is; nothing for a folder.
+/// Returns the format of a file; `None` for a folder.
 fn format(path: &Path) -> Option<Format> {
     if path.is_dir() { None } else { modelfmt::folder::probe(path).ok()?.format }
 }

@@ -1,4 +1,4 @@
-//! Files without a name: temporary ones, and those that a program has open already.
+//! Files without a name: temporary files, and files that a program already has open.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,9 +12,9 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::errors::raise;
-use crate::raw::{Given, PrivateMap};
+use crate::raw::{PrivateMap, PyBytesSource};
 
-/// Bytes that are copied at once.
+/// The number of bytes that are copied at once.
 const PIECE: usize = 1 << 20;
 
 /// An open file that is read at positions.
@@ -30,12 +30,12 @@ impl Storage {
         Self { file, written: Mutex::new(0) }
     }
 
-    /// The file as it is now; a source of its own, which outlives this.
+    /// Returns the file in its current state, as an independent source that outlives this.
     pub(crate) fn source(&self) -> io::Result<FileSource> {
         FileSource::new(self.file.try_clone()?)
     }
 
-    /// The file as it is now, mapped.
+    /// Maps the file in its current state.
     pub(crate) fn map(&self) -> io::Result<PrivateMap> {
         PrivateMap::new(&self.file)
     }
@@ -62,7 +62,7 @@ impl Storage {
 
     /// Appends bytes, and returns where they begin and how many they are.
     fn write(&self, py: Python<'_>, bytes: &Bound<'_, PyAny>) -> PyResult<(u64, u64)> {
-        let given = Given::of(bytes)?;
+        let given = PyBytesSource::of(bytes)?;
         let len = given.len() as u64;
         py.detach(|| {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Storage {
     }
 }
 
-fn append(mut file: &File, given: &Given, written: &mut u64) -> io::Result<()> {
+fn append(mut file: &File, given: &PyBytesSource, written: &mut u64) -> io::Result<()> {
     let mut piece = AlignedBuf::zeroed(PIECE.min(given.len()))?;
     let mut at = 0;
     while at < given.len() {

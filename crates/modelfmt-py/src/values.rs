@@ -1,4 +1,4 @@
-//! Values of tensors: all of them, or ranges of them, read into memory that Python gets.
+//! Reads values of tensors, or ranges of them, into memory for Python.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::maps::Maps;
 use crate::raw::{self, Block, Memory};
 use crate::work::{self, Progress};
 
-/// Bytes that are read at once: a multiple of what a compressed tensor is read in.
+/// The number of bytes that are read at once: a multiple of the pieces in which compressed tensors are read.
 const PIECE: usize = 4 << 20;
 /// Up to this many bytes are read on the calling thread, without a check for Ctrl-C.
 const SHORT: u64 = 8 << 20;
@@ -31,7 +31,7 @@ pub(crate) struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// The bytes of several ranges of a tensor's values, one after the other.
+    /// Reads several ranges of a tensor's values, one after the other.
     pub(crate) fn gathered(
         self,
         py: Python<'_>,
@@ -60,7 +60,7 @@ impl Values<'_> {
         Ok(Memory::new(Block::of_buffer(gathered.map_err(|error| raise(py, &error))?)))
     }
 
-    /// A tensor's values: a part of the map, or memory of its own that they are read into.
+    /// Returns a tensor's values: a part of the map, or new memory into which they are read.
     pub(crate) fn block(self, py: Python<'_>, position: usize, len: u64) -> PyResult<Block> {
         if let Some(block) = self.maps.and_then(|maps| maps.block(self.model, position, len)) {
             return Ok(block);
@@ -111,7 +111,7 @@ fn gather(
     Ok(())
 }
 
-/// The error of a load: a damaged file, or anything else.
+/// Returns the error for a failed load: a damaged file, or anything else.
 pub(crate) fn not_loaded(model: &modelfmt::Model, error: ClaimError) -> Error {
     let path = model.path().to_owned();
     match error {

@@ -1,5 +1,5 @@
-//! Long work beside the interpreter: on threads of its own and without the GIL, while the calling thread checks for Ctrl-C and
-//! reports progress.
+//! Runs long work in parallel to the interpreter: on separate threads and without the GIL, while the calling
+//! thread checks for Ctrl-C and reports progress.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,10 +12,11 @@ use pyo3::prelude::*;
 
 /// How often the calling thread checks for signals and reports progress.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the caller waits for work that is to stop. Work that a server or a disk keeps longer ends by itself, without a result.
+/// How long the caller waits for work that was asked to stop. Work that a server or a disk delays for longer
+/// ends by itself, without a result.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// A callback for progress, which is called with the bytes that are done and the total.
+/// A callback for progress, which is called with the number of bytes done and the total.
 pub(crate) struct Progress<'py> {
     pub(crate) callback: Option<Bound<'py, PyAny>>,
     pub(crate) total: u64,
@@ -39,7 +40,7 @@ impl Progress<'_> {
     }
 }
 
-/// State that the work and the thread that waits for it share.
+/// The state that the work shares with the thread that waits for it.
 struct Shared<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
@@ -50,7 +51,7 @@ struct Shared<T> {
 enum State<T> {
     Running,
     Done(T),
-    /// It panicked, or its result was taken.
+    /// The work panicked, or its result was taken.
     Gone,
 }
 
@@ -69,7 +70,7 @@ impl<T> Shared<T> {
         self.changed.notify_all();
     }
 
-    /// The result once it is there; `None` while the work goes on.
+    /// Returns the result once it is available, or `None` if the work is still running.
     fn wait(&self) -> Option<State<T>> {
         let running = |state: &mut State<T>| matches!(state, State::Running);
         let waited = self.changed.wait_timeout_while(self.lock(), LOOK, running);
@@ -95,7 +96,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Marks that there will be no result, if the work panics.
+/// Records that there will be no result, if the work panics.
 struct Ending<'a, T>(&'a Shared<T>);
 
 impl<T> Drop for Ending<'_, T> {
@@ -106,9 +107,9 @@ impl<T> Drop for Ending<'_, T> {
     }
 }
 
-/// Runs `job` on another thread, so that Ctrl-C and an error of the callback can stop it: the job calls [`Execution::advance`]
-/// as it goes. `threads` of `None` means one for each core, at most 8. If the job does not stop within half a second, the caller
-/// no longer waits for it.
+/// Runs `job` on another thread, so that Ctrl-C or an error of the callback can stop it: the job calls
+/// [`Execution::advance`] from time to time. With `threads` of `None` there is one thread for each core, at
+/// most 8. If the job does not stop within half a second, the caller no longer waits for it.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     threads: Option<usize>,
@@ -118,7 +119,7 @@ pub(crate) fn run<T: Send + 'static>(
     run_telling(py, threads, &|done| progress.tell(done), job)
 }
 
-/// As [`run`], with a function that is called with the bytes that are done.
+/// Like [`run`], with a function that is called with the number of bytes done.
 pub(crate) fn run_telling<T: Send + 'static>(
     py: Python<'_>,
     threads: Option<usize>,
@@ -128,7 +129,7 @@ pub(crate) fn run_telling<T: Send + 'static>(
     wait_for(py, threads, tell, Some(GRACE), job)
 }
 
-/// As [`run`], for a job that reads memory of Python: the caller waits for it, whatever happens.
+/// Like [`run`], for a job that reads memory of Python: the caller always waits until it has ended.
 pub(crate) fn run_to_end<T: Send + 'static>(
     py: Python<'_>,
     threads: Option<usize>,

@@ -20,7 +20,7 @@ try:
 except ImportError:  # the environment with torch has none
     pass
 else:
-    # The same examples each time, on however slow a machine.
+    # The same examples each time, however slow the machine is.
     settings.register_profile("package", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("package")
 
@@ -98,7 +98,8 @@ def web(tmp_path_factory):
         yield server
 
 
-# Python hears no Ctrl-C in a program that starts where it is ignored, as under `nohup` in the background of a script.
+# Python ignores Ctrl-C if it was started with the signal ignored, as under `nohup` or in the background of a
+# script.
 HEARS = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
@@ -117,7 +118,7 @@ def interrupt(code: str) -> None:
             begin, worked = time.monotonic(), cpu_seconds(run.pid)
             run.send_signal(signal.SIGINT)
             assert run.stdout.readline() == "interrupted\n"
-            # On a machine that is busy, time passes without work. Waits for servers would take 20 seconds or more.
+            # On a busy machine, time passes without work. Waiting for servers would take 20 seconds or more.
             assert cpu_seconds(run.pid) - worked < 1 and time.monotonic() - begin < 15
             assert run.wait(10) == 0
         finally:

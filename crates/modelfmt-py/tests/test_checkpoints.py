@@ -43,7 +43,7 @@ def test_files_of_numpy(tmp_path):
             assert loaded[name].shape == np.shape(array) and (loaded[name] == array).all()
     np.save(tmp_path / "a.npy", arrays["fortran"])
     assert (modelfmt.load(tmp_path / "a.npy")["array"] == arrays["fortran"]).all()
-    # Objects are a pickle, of which nothing is run.
+    # Objects are a pickle, which is not executed.
     np.save(tmp_path / "o.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(modelfmt.FormatError, match="Python objects"):
         modelfmt.load(tmp_path / "o.npy")

@@ -14,7 +14,7 @@ import modelfmt
 from modelfmt.compat import safetensors as compat
 from modelfmt.compat.safetensors import numpy as compat_numpy
 
-# What is not passed, and why.
+# The tests that do not pass, and why.
 EXCEPTIONS: dict[str, str] = {}
 FILES = ["test_simple.py", "test_pt_comparison.py", "test_multithreaded.py", "test_pt_model.py", "test_pread_backend.py"]
 FILES_LEFT_OUT = {
@@ -26,7 +26,7 @@ FILES_LEFT_OUT = {
     "test_tf_comparison.py": "another framework",
 }
 
-# Stands for the package in its own tests.
+# Replaces the package in its own tests.
 SHIM = {
     "__init__.py": "from modelfmt.compat.safetensors import *\n",
     "numpy.py": "from modelfmt.compat.safetensors.numpy import *\n",

@@ -11,7 +11,7 @@ import modelfmt.oinf
 import modelfmt.torch
 
 MODULES = {"modelfmt": modelfmt, "modelfmt.torch": modelfmt.torch}
-# Made by functions for the caller to look at, and by nobody else.
+# Classes whose objects are results of functions. Users do not create them.
 RESULTS = {"Converted", "Edited", "FetchSource", "Fetched", "KeyPair", "Outboard", "Signed", "TensorInfo"}
 # Dicts of keywords, for annotations.
 KEYWORDS = {"Converting", "Opening", "Requests"}

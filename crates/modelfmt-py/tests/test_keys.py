@@ -12,7 +12,8 @@ import modelfmt
 
 SEAL = TESTDATA / "seal"
 VECTORS = json.loads((SEAL / "vectors.json").read_text())
-# DER of a private and of a public key up to its 32 bytes; the last digit but a few says which curve.
+# DER of a private and of a public key before its 32 bytes; the placeholder is for the digits that identify
+# the curve.
 PRIVATE, PUBLIC = "302e020100300506032b65{}04220420", "302a300506032b65{}032100"
 
 
@@ -257,7 +258,7 @@ def test_what_is_read_later_is_what_was_signed_or_pinned(tmp_path, mmap):
         good = path.read_bytes()
         model = modelfmt.open(path, mmap=mmap, **given)
         assert model["w"][-1] == 99_999
-        # In place: a new file would leave the map as it was.
+        # In place, because the map would keep the content of a replaced file.
         with path.open("r+b") as file:
             file.seek(-4, 2)
             file.write(b"\0\0\0\0")

@@ -182,7 +182,7 @@ def test_random_dataclasses(tmp_path_factory, data, fields):
     readable = dataclasses.make_dataclass("Again", [(name, kind) for name, (kind, _) in fields.items()])
     if all(getattr(value, "name", None) is None for value in values):
         write_oinf(read_oinf(folder / "m.oinf", readable), folder / "again.oinf")
-        # A number says of its own which type it has, unless the field keeps it.
+        # A number has a type of its own when it is read, unless the field keeps the original one.
         if not any(kind in (Any, list, float) for kind, _ in fields.values()):
             assert (folder / "again.oinf").read_bytes() == (folder / "m.oinf").read_bytes()
 

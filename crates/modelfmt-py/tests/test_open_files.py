@@ -63,9 +63,9 @@ KINDS = {
     "file": lambda path, folder: open(path, "rb"),
     "without a buffer": lambda path, folder: open(path, "rb", buffering=0),
     "to be changed": lambda path, folder: open(path, "r+b"),
-    # What was written last is in Python's buffer still.
+    # The last bytes that were written are still in Python's buffer.
     "temporary": lambda path, folder: temporary(path),
-    # Its descriptor is of the compressed file.
+    # Its descriptor is that of the compressed file.
     "gzip": lambda path, folder: compressed(gzip, path, folder),
     "bz2": lambda path, folder: compressed(bz2, path, folder),
     "zip": zipped,
@@ -98,7 +98,7 @@ def test_all_of_a_file_is_read_wherever_it_stands(saved, arrays, open_it):
         assert file.tell() == 11
         file.seek(0, io.SEEK_END)
         np.testing.assert_array_equal(model["a"], arrays["a"])
-    # The model has a file of its own.
+    # The model has its own file.
     np.testing.assert_array_equal(model["b.ids"], arrays["b.ids"])
 
 
@@ -106,7 +106,7 @@ def test_what_is_saved_into_memory_opens_from_there(arrays):
     out = io.BytesIO()
     modelfmt.save(arrays, out, "aero")
     model = modelfmt.open(out)
-    # Writing to the object changes the object, not the model.
+    # Writing to the object does not change the model.
     out.seek(0)
     out.write(b"x" * 1000)
     np.testing.assert_array_equal(model["a"], arrays["a"])

@@ -8,7 +8,7 @@ import modelfmt
 from modelfmt import _files, _modelfmt, _opening, _plan
 
 TABLE = {keyword: takes for keyword, takes, _ in _modelfmt.convert_options()}
-# What is no option of a conversion, or is made of several.
+# Keywords that are not an option of a conversion, or that combine several.
 OTHERS = {"rules", "sign", "revision", "seal", "dry_run", "threads", "progress"}
 
 

@@ -117,7 +117,7 @@ CALLS = {
     "outboard": lambda new, old, kind: modelfmt.outboard(kind(old("m.oinf")), policy=kind(old("policy.toml"))),
     "keygen": lambda new, old, kind: modelfmt.keygen(kind(new("k.pem")), "p256"),
 }
-# Keys and policies are small files of this machine, whose paths alone are taken.
+# Keys and policies are small local files, for which only paths are accepted.
 PATHS_ONLY = {
     "merge": lambda new, old, kind: modelfmt.merge(kind(old("base.safetensors")), {kind(old("adapter")): 0.5}, kind(new("n.aero"))),
     "merge by a path": lambda new, old, kind: modelfmt.merge(kind(old("base.safetensors")), kind(old("adapter")), kind(new("n.aero"))),
@@ -129,7 +129,7 @@ PATHS_ONLY = {
     "read_oinf": lambda new, old, kind: modelfmt.oinf.read_oinf(kind(old("m.oinf")), Small),
     "write_oinf": lambda new, old, kind: modelfmt.oinf.write_oinf(Small(modelfmt.oinf.TensorSpec(np.ones(2))), kind(new("n.oinf"))),
 }
-# It contacts a server; `test_fetch.py` has its paths.
+# Contacts a server; `test_fetch.py` tests its paths.
 ELSEWHERE = {"fetch"}
 
 
@@ -161,7 +161,7 @@ def test_any_path_will_do(files, tmp_path_factory, call, kind):
 @pytest.mark.parametrize("call", CALLS)
 def test_files_of_fsspec_on_this_machine_are_paths(files, tmp_path_factory, call):
     new = tmp_path_factory.mktemp("new")
-    # A policy is a path.
+    # A policy must be a path.
     kind = lambda path: path if path.endswith(".toml") else Opened(path)  # noqa: E731
     CALLS[call](lambda name: str(new / name), lambda name: str(files / name), kind)
 
@@ -183,7 +183,7 @@ def test_files_of_fsspec_elsewhere(files, tmp_path_factory, call):
     if isinstance(done, modelfmt.Converted):
         (path,) = set(new.iterdir()) - before
         assert done.files == [(f"file://{path}", path.stat().st_size)]
-        # What is there is not replaced.
+        # An existing file is not replaced.
         with pytest.raises(FileExistsError) as caught:
             CALLS[call](*arguments)
         assert caught.value.remedies == ("overwrite=True",) and str(path) in str(caught.value)

@@ -124,7 +124,7 @@ def test_it_shows_the_first_of_many_tensors(tmp_path):
     assert lines[2:4] == ["  'layer.0': f64[0, 2]", "  'layer.1': f64[1, 2]"]
     modelfmt.save({"w": np.ones(2)}, tmp_path / "one.aero")
     assert repr(modelfmt.open((tmp_path / "one.aero").read_bytes())) == "<Model aero: 1 tensor\n  'w': f64[2]>"
-    # A set shows what it can, whatever is missing.
+    # A set shows what it can, whichever files are missing.
     modelfmt.save({f"t{n}": np.ones(9) for n in range(3)}, tmp_path / "set.safetensors", shard_size=100)
     model = modelfmt.open(tmp_path / "set.safetensors.index.json")
     assert "'t0': f64[9]" in repr(model)
@@ -197,7 +197,7 @@ def test_blocks_are_bytes_or_decoded():
     assert decoded.dtype == np.float32 and decoded.shape == blocks.shape
     np.testing.assert_array_equal(blocks[1:].dequantize(), decoded[1:])
     np.testing.assert_array_equal(blocks[[1, 0], :].dequantize(), decoded[[1, 0]])
-    # What cuts blocks is decoded.
+    # A slice that cuts blocks is decoded.
     np.testing.assert_array_equal(blocks[0, list(range(31, -1, -1))].numpy(), decoded[0, ::-1])
     np.testing.assert_array_equal(blocks[:, :3].numpy(), decoded[:, :3])
 
@@ -247,7 +247,7 @@ def test_arrays_of_ml_dtypes_keep_every_bit(tmp_path):
     import ml_dtypes
 
     path = tmp_path / "m.safetensors"
-    # Among them NaN with every payload.
+    # These include NaN with every payload.
     every = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
     modelfmt.save({"w": every}, path)
     for dtype in (None, "bf16", "bfloat16", ml_dtypes.bfloat16):

@@ -226,8 +226,8 @@ def test_the_interpreter_runs_beside_a_long_call(tmp_path):
 
     thread = threading.Thread(target=count)
     thread.start()
-    # A call that kept the interpreter to itself would let the other thread count once, before it begins. On a machine that is busy the
-    # thread may have to wait for a core, so it gets several chances.
+    # A call that did not release the interpreter would let the other thread count only once, before it
+    # begins. On a busy machine the thread may have to wait for a core, so it gets several chances.
     assert any(counted() > 5 for _ in range(20))
     stop.set()
     thread.join()

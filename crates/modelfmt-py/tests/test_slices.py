@@ -29,7 +29,7 @@ def keys(draw, shape):
             number = draw(st.integers(-size, size - 1))
             one.append(np.int64(number) if kind == "int64" else number)
     if draw(st.booleans()):
-        # In place of some dimensions, or of none.
+        # An ellipsis replaces some dimensions, or none.
         at = draw(st.integers(0, len(one)))
         one[at : draw(st.integers(at, len(one)))] = [...]
     elif draw(st.booleans()):
@@ -103,7 +103,7 @@ def test_only_the_ranges_are_read():
     assert rows.ranges == [(10 * 20_000, 20 * 20_000)]
     column = planned((1000, 5000), 4, np.s_[:, 7])
     assert len(column.ranges) == 1000 and sum(end - start for start, end in column.ranges) == 4000
-    # Small gaps are read with their neighbours.
+    # Small gaps are read together with their neighbours.
     assert planned((1000, 8), 4, np.s_[:, 7]).ranges == [(0, 32_000)]
     scattered = planned((1_000_000,), 8, [999_999, 0, 0])
     assert scattered.ranges == [(0, 8), (7_999_992, 8_000_000)]

@@ -32,7 +32,7 @@ def test_without_a_copy(tmp_path):
     assert tensor.torch().data_ptr() == tensor.numpy().ctypes.data
     b = torch.from_dlpack(model.tensor("b"))
     assert b.dtype == torch.bfloat16 and b.data_ptr() == model.tensor("b").torch().data_ptr()
-    # torch does not know of memory that may not be written to: a map takes it.
+    # torch has no read-only tensors; a private map accepts the writes.
     b[0] = 5
     w = torch.from_dlpack(tensor)
     w[0] = 5

@@ -61,7 +61,7 @@ def test_tensors_without_memory_get_that_of_what_is_read(tmp_path, net):
     ours.load_model(empty, tmp_path / "m.safetensors")
     empty.passing = torch.zeros(2)
     x = torch.arange(5)
-    # An LSTM has a list of its parameters besides.
+    # An LSTM also has a list of its parameters.
     assert same(net, empty) and torch.equal(net(x), empty(x))
     assert isinstance(empty.first.weight, torch.nn.Parameter) and empty.first.weight.requires_grad
     half = Net(device="meta").half()
@@ -138,7 +138,7 @@ def test_errors_are_those_of_torch(tmp_path, net):
         with pytest.raises(RuntimeError) as caught:
             ours.load_model(net, tmp_path / "m.aero", strict=strict)
         assert str(caught.value) == str(expected.value)
-    # Nothing has been changed.
+    # Nothing was changed.
     assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
     del tensors["embed.weight"]
     modelfmt.save(tensors, tmp_path / "n.aero")
@@ -153,7 +153,7 @@ def test_a_module_with_a_way_of_its_own_is_loaded_by_it(tmp_path):
     other = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2))
     assert ours.load_model(other, tmp_path / "m.safetensors") == ([], []) and same(norm, other)
     tensors = {name: tensor for name, tensor in norm.state_dict().items() if "num" not in name and name != "1.bias"}
-    # A batch norm of an older torch has no such buffer; torch does not miss it.
+    # The batch norm of an older torch has no such buffer, and torch does not report it as missing.
     modelfmt.save(tensors, tmp_path / "old.safetensors")
     with pytest.raises(RuntimeError) as expected:
         other.load_state_dict(tensors)

@@ -78,7 +78,7 @@ def test_a_slice_of_blocks_reads_the_blocks_that_it_cuts(tmp_path):
     assert tensor.dtype == "q4_k"
     tensor._source = source
     part = tensor[0:3, 5:400]
-    # Blocks of 256 elements are 144 bytes.
+    # A block of 256 elements is 144 bytes long.
     assert source.ranges == [(row * 64 * 144, row * 64 * 144 + 2 * 144) for row in range(3)]
     assert part.dtype == "f32" and part.numpy().dtype == np.float32
     np.testing.assert_array_equal(part.numpy(), whole[0:3, 5:400])
@@ -109,7 +109,7 @@ def test_numbers_are_rounded_once_to_the_nearest(tmp_path, dtype, to):
     if (dtype, to) == ("f64", "f16"):
         expected = values.astype(np.float16)
     else:
-        # In two steps of which the first is exact, but for f64.
+        # In two steps; the first is exact, except for f64.
         expected = values.astype(np.float32).astype(type_of(to)) if dtype != "f64" else values.astype(type_of(to))
     same = cast.numpy().view(np.uint8) == expected.view(np.uint8)
     # ml_dtypes rounds f64 to f32 first.
@@ -120,7 +120,8 @@ def test_numbers_are_rounded_once_to_the_nearest(tmp_path, dtype, to):
 
 
 def test_the_rules_of_rounding(tmp_path):
-    # Ties go to even; what is too large becomes infinite; integers are cut, and stay in their range.
+    # Ties go to even, numbers that are too large become infinite, and integers are truncated and clamped to
+    # their range.
     modelfmt.save({"w": np.array([2049.0, 2051.0, 70000.0, -1.7, 300.0])}, tmp_path / "m.safetensors")
     tensor = modelfmt.open(tmp_path / "m.safetensors").tensor("w")
     assert tensor.to("f16").numpy().tolist() == [2048, 2052, np.inf, -1.7001953125, 300]

@@ -109,7 +109,7 @@ print(most() - before)
     for name in ("m.safetensors", "m.aero", "object", "set.safetensors.index.json"):
         loaded = modelfmt.load(tmp_path / name)
         assert len(loaded) == 24 and all((loaded[f"t{number}"] == number).all() for number in range(24))
-    # Two tensors of 8 MB, and what the writers need; all of them are 192 MB.
+    # Two tensors of 8 MB, and what the writers need. All tensors together are 192 MB.
     assert int(done.stdout) < 2 * 8 + 24
     assert not [path for path in tmp_path.iterdir() if path.name.startswith((".", "tmp"))]
 
@@ -135,7 +135,7 @@ def test_an_iterator_may_have_nothing_or_fail(tmp_path, saved):
     with pytest.raises(FileNotFoundError):
         modelfmt.save(never(), tmp_path / "no folder/n.aero")
     assert {one.name for one in tmp_path.iterdir()} == {"m.aero", "model.safetensors"}
-    # Those of a model are read one by one, too.
+    # Tensors of a model are also read one by one.
     modelfmt.save(iter(modelfmt.open(saved).items()), tmp_path / "copy.safetensors", metadata={"license": "MIT"})
     assert (tmp_path / "copy.safetensors").read_bytes() == saved.read_bytes()
 

@@ -1,5 +1,6 @@
-//! Reading ahead. Verifying, converting and loading read a file in short pieces, one after the other, on a few threads. Each
-//! piece would wait for its own answer. So if reads follow each other, the next ranges are requested before they are needed.
+//! Reads ahead. Verifying, converting and loading read a file in short pieces, one after the other, on a few
+//! threads. Each piece would have to wait for its own response. So if reads follow each other, the next
+//! ranges are requested before they are needed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,7 +17,7 @@ use crate::object::Object;
 
 /// The length in bytes of one request ahead.
 const PIECE: u64 = 2 << 20;
-/// The most bytes that are held ahead of the reads.
+/// The maximum number of bytes that are held ahead of the reads.
 const MOST: u64 = 32 << 20;
 /// Reading ahead begins after this many bytes in a row,
 const BEGIN: u64 = 2 << 20;
@@ -26,7 +27,7 @@ const READS: u32 = 4;
 const SHORT: u64 = 4 << 20;
 /// Reads that follow each other may leave a gap of this many bytes.
 const GAP: u64 = 64 << 10;
-/// A file is read ahead in at most this many places at a time.
+/// The maximum number of places at which a file is read ahead at the same time.
 const RUNS: usize = 8;
 /// After this many reads elsewhere, ranges that were requested ahead may be dropped.
 const STALE: u64 = 256;
@@ -82,7 +83,7 @@ impl Drop for Piece {
     }
 }
 
-/// Where the bytes from an offset on are.
+/// Says where the bytes at an offset are.
 pub(crate) enum Found {
     /// In this range, which was requested ahead.
     Ahead(Range<u64>, Coming),
@@ -91,9 +92,10 @@ pub(crate) enum Found {
 }
 
 impl Ahead {
-    /// The state for a file; `in_flight` is the limit on bytes that were requested and have not come.
-    pub(crate) fn new(in_flight: u64) -> Self {
-        let most = MOST.min(in_flight / 2);
+    /// Returns the state for a file. `bytes_in_flight` is the limit on bytes that were requested and have not
+    /// arrived.
+    pub(crate) fn new(bytes_in_flight: u64) -> Self {
+        let most = MOST.min(bytes_in_flight / 2);
         Self { runs: Mutex::default(), piece: PIECE.min(most), most }
     }
 
@@ -114,7 +116,7 @@ impl Ahead {
         }
     }
 
-    /// Finds the bytes from `at` on; the bytes up to `end` are wanted. Bytes that are found count as read.
+    /// Finds the bytes at `at`; bytes up to `end` are wanted. Bytes that are found count as read.
     pub(crate) fn find(&self, at: u64, end: u64) -> Found {
         let mut runs = self.runs();
         let mut until = end;
@@ -135,14 +137,14 @@ impl Ahead {
         Found::Until(until)
     }
 
-    /// Drops all ranges after one of them could not be read, so that the next read requests its bytes again.
+    /// Drops all ranges after one of them could not be read. The next read then requests its bytes again.
     pub(crate) fn forget(&self) {
         self.runs().runs.clear();
     }
 }
 
 impl Runs {
-    /// The run that a read continues, or a new run. Adds the read to it.
+    /// Returns the number of the run that a read continues, or of a new run, and adds the read to it.
     fn of(&mut self, range: &Range<u64>, late: u64) -> usize {
         self.now += 1;
         let belongs = |run: &Run| {
@@ -165,8 +167,8 @@ impl Runs {
         self.join(number)
     }
 
-    /// Joins a run with those that it has reached: of threads that share a pass, the one with the later range may come first, and its
-    /// bytes must not be requested again. Returns the number of the run.
+    /// Joins a run with the runs that it has reached. If threads share a pass, the thread with the later
+    /// range may be first, and its bytes must not be requested again. Returns the number of the run.
     fn join(&mut self, mut number: usize) -> usize {
         loop {
             let Some(run) = self.runs.get(number) else { return number };
@@ -187,11 +189,12 @@ impl Runs {
         }
     }
 
-    /// The range to request next after a run.
+    /// Returns the range to request next after a run.
     fn next(&mut self, number: usize, size: u64, limits: &Ahead) -> Option<Range<u64>> {
         let run = self.runs.get(number).filter(|run| run.nbytes >= BEGIN && run.reads >= READS)?;
         let start = run.asked.max(run.end);
-        // At most as much as was read so far, so at the end at most that much was requested in vain.
+        // Request at most as many bytes as were read so far. So at the end at most that many bytes were
+        // requested in vain.
         let until = run.end.saturating_add(run.nbytes.min(limits.most)).min(size);
         let range = start..start.saturating_add(limits.piece).min(until);
         if range.is_empty() || (range.end - range.start < limits.piece && range.end < size) {
@@ -229,7 +232,7 @@ impl Run {
         self.pieces.retain(|piece| piece.range.end.saturating_add(late) > range.end);
     }
 
-    /// The bytes of its pieces. A piece takes memory until all of it has been read.
+    /// Returns the number of bytes of the run's pieces. A piece takes memory until all of it has been read.
     fn held(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.range.end - piece.range.start).sum()
     }
@@ -239,7 +242,7 @@ impl Run {
 mod tests {
     use super::*;
 
-    /// Of threads that share a pass, the one with the later range may be the first to say so.
+    /// If threads share a pass, the thread with the later range may report its read first.
     #[test]
     fn reads_that_meet_are_one_run() {
         const LEN: u64 = 512 << 10;
@@ -253,7 +256,7 @@ mod tests {
         let number = read(&mut runs, 5);
         let next = runs.next(number, 1 << 30, &limits);
         assert_eq!(next, Some(6 * LEN..6 * LEN + PIECE));
-        // What is elsewhere stays apart.
+        // A read elsewhere is a separate run.
         runs.of(&(100 * LEN..101 * LEN), limits.most);
         assert_eq!(runs.runs.len(), 2);
     }

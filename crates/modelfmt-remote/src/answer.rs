@@ -12,15 +12,15 @@ use std::ops::Range;
 
 use crate::error::Fault;
 
-/// How much of a server's error code is kept, in characters.
+/// The maximum number of characters of a server's error code that are kept.
 const MAX_CODE: usize = 64;
 
 /// The bytes that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// This range; if the length of the file is not known yet, the part of it that exists.
+    /// This range. If the length of the file is not known yet, the part of the range that exists.
     Part(Range<u64>),
-    /// This many bytes at the end, or the whole file if it is shorter.
+    /// This many bytes at the end. If the file is shorter, the whole file.
     Tail(u64),
 }
 
@@ -38,8 +38,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Checks that another response is of the same state. It must have everything that identifies the state: a response that
-    /// lacks some of it may be of any state.
+    /// Checks that another response is of the same state. The response must have what identifies the state,
+    /// because a response without it may be of any state.
     pub(crate) fn expect(&self, other: &Self) -> Result<(), Fault> {
         let names = [(&self.etag, &other.etag), (&self.id, &other.id), (&self.modified, &other.modified)];
         let name = names.into_iter().find(|(own, _)| own.is_some());
@@ -52,12 +52,12 @@ impl Version {
         }
     }
 
-    /// Whether another response is of the same state.
+    /// Checks whether another response is of the same state.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.expect(other).is_ok()
     }
 
-    /// The entity tag, if requests can require it. A weak one never matches.
+    /// Returns the entity tag, if requests can require it. A weak tag never matches.
     pub(crate) fn strong(&self) -> Option<&str> {
         self.etag.as_deref().filter(|etag| !etag.starts_with("W/"))
     }
@@ -74,8 +74,8 @@ pub(crate) struct Answer {
     pub(crate) pieces: Pieces,
 }
 
-/// The range in a `Content-Range` header, and the length of the file. For a range that the file does not have, the header has
-/// only the length.
+/// Returns the range in a `Content-Range` header, and the length of the file. For a range that is not in the
+/// file, the header has only the length.
 pub(crate) fn content_range(headers: &HeaderMap) -> Result<(Option<Range<u64>>, u64), Fault> {
     let wrong = Fault::Answer("Content-Range is missing or malformed");
     let parse = || {
@@ -100,7 +100,7 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// The `Content-Length` of a response.
+/// Returns the `Content-Length` of a response.
 pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
     text(headers, &CONTENT_LENGTH).and_then(number)
 }
@@ -113,7 +113,7 @@ pub(crate) fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
     }
 }
 
-/// The range of a partial response and the length of the file, if all headers agree about them.
+/// Returns the range of a partial response and the length of the file, if all headers agree about them.
 pub(crate) fn check_partial(headers: &HeaderMap) -> Result<(Range<u64>, u64), Fault> {
     check_encoding(headers)?;
     let (range, size) = content_range(headers)?;
@@ -124,13 +124,13 @@ pub(crate) fn check_partial(headers: &HeaderMap) -> Result<(Range<u64>, u64), Fa
     Ok((range, size))
 }
 
-/// The file's state as the headers describe it.
+/// Returns the state of the file, as the headers describe it.
 pub(crate) fn version(headers: &HeaderMap, size: u64) -> Version {
     let owned = |name| text(headers, name).map(str::to_owned);
     Version { size, etag: owned(&ETAG), modified: owned(&LAST_MODIFIED), id: None }
 }
 
-/// The fault for a response with an error status. `body` is the beginning of its body.
+/// Returns the fault for a response with an error status. `body` is the beginning of its body.
 pub(crate) fn fault(status: u16, headers: &HeaderMap, body: &[u8]) -> Fault {
     let seconds = text(headers, &RETRY_AFTER).and_then(|value| number(value.trim()));
     let code = code(&String::from_utf8_lossy(body));
@@ -142,8 +142,8 @@ pub(crate) fn fault(status: u16, headers: &HeaderMap, body: &[u8]) -> Fault {
     }
 }
 
-/// A provider's error code from a response body, in parentheses: `<Code>AccessDenied</Code>`. The rest of the body is left out:
-/// it may be a page of HTML, or quote a signature.
+/// Returns a provider's error code from a response body, in parentheses: `<Code>AccessDenied</Code>`. The
+/// rest of the body is left out, because it may be an HTML page or quote a signature.
 pub(crate) fn code(body: &str) -> Box<str> {
     let word = body.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     let word = word.map(|(word, _)| word).filter(|word| word.len() <= MAX_CODE);
@@ -203,7 +203,7 @@ mod tests {
             ([a, None, None], [b, None, None], "changed"),
             ([a, None, None], [None, None, None], "unnamed"),
             ([a, None, a], [None, None, a], "unnamed"),
-            // Servers that share the load may have other dates for the same file.
+            // Servers behind a load balancer may have different dates for the same file.
             ([a, None, a], [a, None, b], "same"),
             ([a, a, None], [a, b, None], "changed"),
             ([a, a, None], [a, None, None], "same"),

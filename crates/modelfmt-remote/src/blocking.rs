@@ -24,8 +24,8 @@ use crate::options::Options;
 use crate::store::{self, Traffic};
 use crate::url::Location;
 
-/// Does what [`crate::Store`] does, for blocking code. It starts a thread, which ends when the last clone and the last open file
-/// are dropped.
+/// Does the same as [`crate::Store`], for blocking code. It starts a thread, which ends when the last clone
+/// and the last open file are dropped.
 ///
 /// ```no_run
 /// use modelfmt_core::Source as _;
@@ -58,7 +58,7 @@ impl Thread {
         let (until, dropped) = oneshot::channel::<()>();
         thread::Builder::new().name("modelfmt-remote".to_owned()).spawn(move || {
             let _ = runtime.block_on(dropped);
-            // A name lookup may still be running and cannot be stopped, so this does not wait for it.
+            // A name lookup may still be running and cannot be stopped, so do not wait for it.
             runtime.shutdown_background();
         })?;
         Ok(Self { handle, _until: until })
@@ -103,37 +103,37 @@ impl Store {
         Ok(Self { store: store::Store::new(options), thread: Arc::new(Thread::start()?) })
     }
 
-    /// The same store, with or without asking the server whether what the cache has is still valid.
+    /// Returns the same store, with or without asking the server whether cached files are still valid.
     #[must_use]
     pub fn revalidating(&self, ask: bool) -> Self {
         Self { store: self.store.revalidating(ask), ..self.clone() }
     }
 
-    /// The same store without its cache.
+    /// Returns the same store without its cache.
     #[must_use]
     pub fn uncached(&self) -> Self {
         Self { store: self.store.uncached(), ..self.clone() }
     }
 
-    /// Opens a file, as [`crate::Store::open`] does.
+    /// Opens a file, like [`crate::Store::open`].
     ///
     /// # Errors
     /// If there is no such file, or the server cannot be reached.
     pub fn open(&self, place: &Location) -> Result<File> {
         let object = Arc::new(self.thread.wait(self.store.open(place))?);
-        let ahead = Ahead::new(self.store.options().in_flight.into());
+        let ahead = Ahead::new(self.store.options().bytes_in_flight.into());
         Ok(File { name: place.to_string(), object, ahead, thread: Arc::clone(&self.thread) })
     }
 
-    /// The names of the files in a folder, as [`crate::Store::list`] returns them.
+    /// Returns the names of the files in a folder, like [`crate::Store::list`].
     ///
     /// # Errors
-    /// If the folder cannot be listed, or the server not be reached.
+    /// If the folder cannot be listed, or the server cannot be reached.
     pub fn list(&self, folder: &Location) -> Result<Vec<String>> {
         self.thread.wait(self.store.list(folder))
     }
 
-    /// Fetches a file, a set or a repository, as [`fetch`](crate::fetch::fetch()) does.
+    /// Fetches a file, a set or a repository, like [`fetch`](crate::fetch::fetch()).
     ///
     /// # Errors
     /// [`FetchError`](crate::fetch::FetchError).
@@ -148,20 +148,20 @@ impl Store {
         self.thread.wait(crate::fetch::fetch(&self.store, urls, out, options))
     }
 
-    /// The files in the same folder as `place`, such as the files of a set next to its index. If `place` is a folder, the files
-    /// in it.
+    /// Returns the files in the same folder as `place`, such as the files of a set next to its index. If
+    /// `place` is a folder, returns the files in it.
     #[must_use]
     pub fn beside(&self, place: &Location) -> SharedFiles {
         shared_files(Beside { store: self.clone(), place: place.clone() })
     }
 
-    /// The asynchronous store below.
+    /// Returns the asynchronous store that this store uses.
     #[must_use]
     pub const fn inner(&self) -> &store::Store {
         &self.store
     }
 
-    /// The number of requests so far, and of bytes received.
+    /// Returns the number of requests so far, and the number of bytes received.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         self.store.traffic()
@@ -184,9 +184,8 @@ impl Files for Beside {
     }
 }
 
-/// An open file. Several threads may read it at once. A long range is requested in pieces, several at once. If short reads follow
-/// each other, the bytes after them are requested ahead.
-/// them are requested ahead.
+/// An open file. Several threads may read it at the same time. A long range is requested in pieces, several
+/// at the same time. If short reads follow each other, the bytes after them are requested ahead.
 #[derive(Debug)]
 pub struct File {
     name: String,
@@ -196,7 +195,7 @@ pub struct File {
 }
 
 impl File {
-    /// The same file for asynchronous code.
+    /// Returns the same file for asynchronous code.
     #[must_use]
     pub fn object(&self) -> &Arc<Object> {
         &self.object
@@ -229,7 +228,8 @@ impl File {
     }
 }
 
-/// Fills `out` with the bytes of the chunks after the first `behind`. Returns whether there are enough.
+/// Fills `out` with the bytes of the chunks, without the first `behind` bytes. Returns whether there are
+/// enough bytes.
 fn copy(chunks: &[Chunk], behind: u64, mut out: &mut [u8]) -> bool {
     let mut behind = usize::try_from(behind).unwrap_or(usize::MAX);
     for chunk in chunks {
@@ -258,7 +258,7 @@ impl Source for File {
 
     fn read(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
         let len = checked_len(&range, self.len())?;
-        if let Some(bytes) = self.object.at_hand(&range) {
+        if let Some(bytes) = self.object.kept_bytes(&range) {
             return Ok(Bytes::Borrowed(bytes));
         }
         let mut buffer = AlignedBuf::zeroed(len)?;

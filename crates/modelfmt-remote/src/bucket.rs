@@ -22,7 +22,7 @@ impl BucketObject {
         Ok(Self { store, path })
     }
 
-    /// Requests bytes of the object; if there is a `pin`, only of that state.
+    /// Requests bytes of the object. With a `pin`, only bytes of that state are accepted.
     pub(crate) async fn get(&self, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
         let range = match ask {
             Ask::Part(range) => GetRange::Bounded(range.clone()),
@@ -53,7 +53,8 @@ impl BucketObject {
         Ok(Answer { range, version, pieces: Box::pin(pieces) })
     }
 
-    /// Handles an empty object: it has no range to ask for, and the error response does not have its length.
+    /// Handles an empty object: there is no range to ask for, and the error response does not have its
+    /// length.
     async fn empty(&self, pin: Option<&Version>) -> Result<Answer, Fault> {
         if pin.is_some() {
             return Err(Fault::Changed);
@@ -68,8 +69,8 @@ impl BucketObject {
     }
 }
 
-/// The fault for an error of a store. The error's text has whole response bodies; only the provider's error code is kept.
-/// kept.
+/// Returns the fault for an error of a store. The text of the error has whole response bodies, so only the
+/// provider's error code is kept.
 pub(crate) fn fault_of(error: &object_store::Error) -> Fault {
     use object_store::Error as E;
     if let Some(fault) = Fault::within(error) {

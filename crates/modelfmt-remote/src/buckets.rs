@@ -1,4 +1,4 @@
-//! Stores of buckets, with the settings in the environment that the providers' own tools read.
+//! Connects to buckets, with the settings from the environment that the providers' own tools read.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) trait Listable: Writable + PaginatedListStore {}
 
 impl<S: Writable + PaginatedListStore> Listable for S {}
 
-/// The store of a bucket. It retries a request up to `retries` times.
+/// Returns the store of a bucket. It retries a request up to `retries` times.
 pub(crate) fn store(
     service: Service,
     bucket: &str,
@@ -94,13 +94,13 @@ impl Common {
     }
 }
 
-/// The variables with a prefix, under the names by which object_store knows them.
+/// Returns the variables with a prefix, under the names that object_store uses.
 fn keys<'a>(environment: &'a Environment, prefix: &'a str) -> impl Iterator<Item = (String, &'a str)> {
     let set = environment.with_prefix(prefix).filter(|(_, value)| !value.is_empty());
     set.map(|(name, value)| (name.to_ascii_lowercase(), value))
 }
 
-/// HTTP without TLS is allowed, because only an endpoint in the environment can ask for it.
+/// Returns client options that allow HTTP without TLS: only an endpoint in the environment can ask for it.
 fn client_options() -> ClientOptions {
     ClientOptions::new().with_allow_http(true)
 }
@@ -126,7 +126,7 @@ pub(crate) const fn name(service: Service) -> &'static str {
     }
 }
 
-/// The error of a builder, shortened, because its text may quote secret values.
+/// Returns the error of a builder in short form, because its text may quote secret values.
 fn settings(error: &object_store::Error) -> Box<str> {
     match error {
         object_store::Error::UnknownConfigurationKey { key, .. } => format!("{key} is unknown").into(),
@@ -134,8 +134,8 @@ fn settings(error: &object_store::Error) -> Box<str> {
     }
 }
 
-/// Checks that the environment has credentials or asks for anonymous access. Otherwise the metadata address would be asked, which
-/// only an option allows.
+/// Checks that the environment has credentials or asks for anonymous access. Otherwise object_store would ask
+/// the metadata address, which is allowed only with an option.
 fn check_credentials(service: Service, environment: &Environment, asks_instance: bool) -> Result<(), Fault> {
     let any = |names: &[&str]| names.iter().any(|name| environment.var(name).is_some());
     let (skips, is_found, help) = match service {

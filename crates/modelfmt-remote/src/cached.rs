@@ -1,11 +1,11 @@
-//! The disk cache from the point of view of one file.
+//! The disk cache, as one file uses it.
 
 use crate::answer::Version;
 use crate::cache::{CacheKey, DiskCache, Known, PageLock, Pages};
 use crate::store::{CacheUse, Store};
 use crate::url::Location;
 
-/// A file and what identifies it in the cache.
+/// A file, with what identifies it in the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Cached {
     cache: DiskCache,
@@ -16,7 +16,7 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
-    /// `None` without a cache.
+    /// Returns `None` without a cache.
     pub(crate) fn new(store: &Store, place: &Location) -> Option<Self> {
         let options = store.options();
         let cache = options.cache.clone().filter(|_| store.caches())?;
@@ -26,7 +26,7 @@ impl Cached {
             Location::Web(url) => ("-", plain_query(url.query().unwrap_or_default())),
             Location::File(_) => return None,
         };
-        // From the environment, only the server's address counts, not the credentials.
+        // Of the environment, use only the server's address, not the credentials.
         let is_address =
             |name: &str| ["ENDPOINT", "URL", "ACCOUNT_NAME"].iter().any(|word| name.contains(word));
         let server = options.environment.with_prefix(prefix).filter(|(name, _)| is_address(name));
@@ -38,18 +38,19 @@ impl Cached {
         CacheKey::url(&self.server, &self.url)
     }
 
-    /// The state of the file when the server was last asked.
+    /// Returns the state that the file had when the server was last asked.
     pub(crate) fn known(&self) -> Option<Version> {
         let Known { etag, len } = self.cache.known(&self.key())?;
         Some(Version { size: len, etag: Some(etag), ..Version::default() })
     }
 
-    /// Whether the server has to be asked if that is still the state.
+    /// Checks whether the server must be asked if the file still has that state.
     pub(crate) const fn asks(&self) -> bool {
         self.asks
     }
 
-    /// Waits until nobody else opens a file of which nothing is known: after that, the cache may have its beginning.
+    /// Waits until nobody else is opening a file about which nothing is known. After that, the cache may have
+    /// its beginning.
     pub(crate) async fn lock(&self) -> Option<PageLock> {
         let (cache, key) = (self.cache.clone(), self.key());
         tokio::task::spawn_blocking(move || cache.lock_known(&key)).await.ok().flatten()
@@ -60,7 +61,7 @@ impl Cached {
         self.cache.forget_known(&self.key());
     }
 
-    /// The pages of the file in a state; `None` if the state has no strong entity tag.
+    /// Returns the pages of the file in a state; `None` if the state has no strong entity tag.
     pub(crate) fn pages(&self, version: &Version) -> Option<Pages> {
         let known = Known { etag: version.strong()?.to_owned(), len: version.size };
         let pages = Pages::new(&self.cache, &self.server, &self.url, &known)?;
@@ -69,7 +70,7 @@ impl Cached {
     }
 }
 
-/// The query string without its signature, which is secret and different each time.
+/// Returns the query string without its signature, which is secret and different each time.
 fn plain_query(query: &str) -> String {
     const SIGNS: [&str; 22] = [
         "signature",

@@ -27,13 +27,13 @@ use crate::resolve::Resolver;
 use crate::sending::Sending;
 use crate::tls;
 
-/// How much of the body of an error response is read.
+/// The number of bytes of an error response body that are read.
 const ERROR_BODY: u64 = 8 << 10;
 
 type Plain = legacy::Client<HttpConnector<Resolver>, Sending>;
 type Tls = legacy::Client<tls::Connector, Sending>;
 
-/// Connections that are guarded in the same way.
+/// Connections with the same guard.
 #[derive(Clone, Debug)]
 pub(crate) struct Client(Arc<Inner>);
 
@@ -45,15 +45,15 @@ struct Inner {
     stall_timeout: Duration,
     silence: Mutex<Option<Silence>>,
     plain: Plain,
-    /// Made when it is first needed, because the certificates that the system trusts are read for it.
+    /// Made when it is first needed, because the system's trusted certificates have to be read for it.
     tls: OnceLock<Result<Tls, Fault>>,
 }
 
-/// A period in which requests got no answer.
+/// A period in which requests got no response.
 #[derive(Clone, Copy, Debug)]
 struct Silence {
     since: Instant,
-    /// When the last of these requests was given up.
+    /// The time when the last of these requests was given up.
     until: Instant,
 }
 
@@ -80,7 +80,7 @@ impl Client {
             if let Ok(answer) = tokio::time::timeout(inner.first_byte, &mut answer).await {
                 break answer.map_err(|error| fault_of(&error))?;
             }
-            // Sending a long body may take its time, as long as it makes progress.
+            // Sending a long body may take long, as long as it makes progress.
             let now = sent.load(Ordering::Relaxed);
             if now < before + STEP {
                 return Err(inner.no_answer());
@@ -99,10 +99,10 @@ impl Inner {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fault of a request that got no answer in time. A store that writes repeats the request, until the server was silent
-    /// for so long that another try is useless.
+    /// Returns the fault for a request that got no response in time. A store that writes repeats the request,
+    /// until the server has been silent for so long that another try is useless.
     fn no_answer(&self) -> Fault {
-        /// The tries of one request have shorter pauses between them.
+        /// The longest pause between two tries of one request.
         const PAUSE: Duration = Duration::from_secs(60);
         let now = Instant::now();
         let begun = now.checked_sub(self.first_byte).unwrap_or(now);
@@ -148,7 +148,7 @@ fn check_literal<B>(guard: &Guard, request: &Request<B>) -> Result<(), Fault> {
     }
 }
 
-/// What failed, in a few words: the text of the innermost cause.
+/// Describes what failed in a few words: the text of the innermost cause.
 fn fault_of(error: &legacy::Error) -> Fault {
     if let Some(fault) = Fault::within(error) {
         return fault.clone();
@@ -165,8 +165,9 @@ fn fault_of(error: &legacy::Error) -> Fault {
     }
 }
 
-/// The client for object stores. A status that is worth a retry, or that a store does not check, becomes an error without a body,
-/// which has the time that the server asks to wait. What a store trusts without checking is checked here.
+/// The client for object stores. If a status is worth a retry, or is not checked by object_store, the
+/// response becomes an error without a body, which includes the time that the server asks to wait. Data that
+/// object_store trusts without checking is checked here.
 #[async_trait]
 impl HttpService for Client {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {

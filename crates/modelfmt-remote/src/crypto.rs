@@ -6,7 +6,7 @@ use object_store::client::{
 };
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 and HMAC with it everywhere; RSA for Google's service accounts where [`crate::tls`] has it.
+/// SHA-256 and HMAC-SHA-256 on all targets; RSA for Google's service accounts where [`crate::tls`] has it.
 #[derive(Debug)]
 pub(crate) struct Crypto;
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong with which file. It prints on one line, without credentials, query strings and the bodies of error responses.
+/// An error, with the file that it concerns. It prints on one line, without credentials, query strings and
+/// the bodies of error responses.
 #[derive(Clone, thiserror::Error)]
 #[error("{place}: {fault}")]
 pub struct Error {
@@ -19,7 +20,7 @@ pub struct Error {
 
 modelfmt_core::author::debug_as_sentence!(Error);
 
-/// What went wrong.
+/// The kind of an error.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -35,10 +36,10 @@ pub enum Fault {
     /// The location is a folder, but a file is needed.
     #[error("{0}")]
     Folder(&'static str),
-    /// The folder has more files than are listed.
+    /// The folder has more files than can be listed.
     #[error("it is a folder with more than {0} files; name one of them")]
     TooManyFiles(usize),
-    /// The server asks for credentials, or for others.
+    /// The server asks for credentials, or for different ones.
     #[error("the server refuses access ({status}{code}); check the credentials")]
     Denied {
         /// The status: 401 or 403.
@@ -104,7 +105,7 @@ pub enum Fault {
         "the server redirects to {0}, an address of a {1} network, which is refused unless an option allows it"
     )]
     PrivateRedirect(IpAddr, &'static str),
-    /// The address is one that only this machine's own cloud answers at.
+    /// The address is one at which a cloud gives a machine its secrets.
     #[error("{0} is an address at which a cloud tells a machine's secrets; it is never read from")]
     Metadata(IpAddr),
     /// There are no credentials except those at the cloud's metadata address.
@@ -112,7 +113,7 @@ pub enum Fault {
     NoCredentials {
         /// The provider.
         service: &'static str,
-        /// The advice.
+        /// What you can do.
         help: &'static str,
     },
     /// The credentials or the endpoint in the environment cannot be used.
@@ -120,7 +121,7 @@ pub enum Fault {
     Settings {
         /// The provider.
         service: &'static str,
-        /// Why.
+        /// The reason.
         why: Box<str>,
     },
     /// TLS does not work on this machine.
@@ -142,34 +143,34 @@ pub enum Fault {
 
 modelfmt_core::author::debug_as_sentence!(Fault);
 
-/// The fault where a file has to be named, whatever is in the folder.
+/// The fault if a single file has to be named, whatever is in the folder.
 pub(crate) const NOT_A_FILE: Fault = Fault::Folder("it is a folder; name a file in it");
 
-/// The fault where several files might have been meant.
+/// The fault if several files may have been meant.
 pub(crate) const A_FOLDER: Fault = Fault::Folder(
     "it is a folder; name the file in it, for a set its index (NAME.index.json) or any file of the split; a repository of a hub is \
      hf://OWNER/REPO",
 );
 
 impl Error {
-    /// An error for the file `place`, which must be printable: without secrets.
+    /// Makes an error for the file `place`, whose text must contain no secrets.
     pub(crate) fn new(place: &impl fmt::Display, fault: Fault) -> Self {
         Self { place: place.to_string().into(), fault }
     }
 
-    /// What went wrong.
+    /// Returns the kind of the error.
     #[must_use]
     pub const fn fault(&self) -> &Fault {
         &self.fault
     }
 
-    /// The file, without secrets.
+    /// Returns the file, without secrets.
     #[must_use]
     pub fn location(&self) -> &str {
         &self.place
     }
 
-    /// The error of this crate inside an [`io::Error`] that a reader returned.
+    /// Finds the error of this crate inside an [`io::Error`] that a reader returned.
     #[must_use]
     pub fn within(error: &io::Error) -> Option<&Self> {
         error.get_ref().and_then(|inner| inner.downcast_ref())
@@ -177,7 +178,7 @@ impl Error {
 }
 
 impl Fault {
-    /// Whether a retry may help.
+    /// Checks whether a retry may help.
     pub(crate) const fn is_passing(&self) -> bool {
         match self {
             Self::Status { status, .. } => matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504),
@@ -186,14 +187,14 @@ impl Fault {
         }
     }
 
-    /// Finds our own fault inside an error of another crate.
+    /// Finds a fault of this crate inside an error of another crate.
     pub(crate) fn within<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(fault) = error.downcast_ref::<Self>() {
                 return Some(fault);
             }
-            // The `source` of an `io::Error` skips the error inside it, so that is looked at first.
+            // The `source` of an `io::Error` skips the error inside it, so look at that error first.
             let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             if let Some(fault) = inner.and_then(|inner| inner.downcast_ref::<Self>()) {
                 return Some(fault);

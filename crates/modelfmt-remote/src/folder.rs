@@ -9,8 +9,8 @@ use crate::object::Object;
 use crate::store::Store;
 use crate::url::Location;
 
-/// The files in the same folder as a file, such as the files of a set next to its index. They are requested without the query
-/// string of that file's URL.
+/// The files in the same folder as a file, such as the files of a set next to its index. They are requested
+/// without the query string of the URL of that file.
 #[derive(Clone, Debug)]
 pub struct SiblingFiles {
     store: Store,
@@ -18,7 +18,7 @@ pub struct SiblingFiles {
 }
 
 impl SiblingFiles {
-    /// The files in the same folder as `place`.
+    /// Returns the files in the same folder as `place`.
     #[must_use]
     pub const fn new(store: Store, place: Location) -> Self {
         Self { store, place }

@@ -12,7 +12,7 @@ pub(crate) enum Network {
     Private,
     Loopback,
     LinkLocal,
-    /// The addresses where machines in a cloud get their credentials.
+    /// The addresses at which machines in a cloud get their credentials.
     Metadata,
 }
 
@@ -93,7 +93,7 @@ impl Network {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped, compatible, NAT64 or 6to4.
+/// Returns the IPv4 address that an IPv6 address contains: mapped, compatible, NAT64 or 6to4.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, high, low] = address.segments();
     let from = |high: u16, low: u16| Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low));
@@ -105,11 +105,11 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// The hosts that requests for one file may reach: the host of its URL, wherever that is, and other hosts on the same kind of
-/// network or on a public one.
+/// Decides which hosts the requests for one file may reach: the host of its URL, wherever it is, and other
+/// hosts on the same kind of network or on a public network.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// The host in the URL; if `None`, every host counts as named there.
+    /// The host in the URL. If `None`, every host counts as named in the URL.
     named: Option<String>,
     /// The kinds of network on which that host was found.
     found: AtomicU8,
@@ -129,7 +129,7 @@ impl Guard {
         self
     }
 
-    /// Checks whether an address of a host may be connected to.
+    /// Checks whether a connection to an address of a host is allowed.
     pub(crate) fn check(&self, host: &str, address: IpAddr) -> Result<(), Fault> {
         let network = Network::of(address);
         if network == Network::Metadata {

@@ -1,17 +1,19 @@
-//! Model files in buckets and on web servers, read by ranges.
+//! Reads model files in buckets and on web servers, by ranges.
 //!
-//! A [`Location`] is a URL: `s3://`, `gs://`, `az://`, `http://`, `https://`, `hf://` or `file://`. A [`Store`] has what all
-//! files share: [`Options`], connections, and a limit on simultaneous requests.
+//! A [`Location`] is a URL: `s3://`, `gs://`, `az://`, `http://`, `https://`, `hf://` or `file://`. A
+//! [`Store`] holds what all files share: [`Options`], connections, and a limit on simultaneous requests.
 //!
-//! A URL that ends with `/` names a folder, and so does one that names only a bucket or a repository. [`Store::list`] returns the
-//! files in it, if the server lists them. With the feature `models`, a folder with exactly one model stands for that model.
+//! A URL that ends with `/` names a folder, and so does a URL that names only a bucket or a repository.
+//! [`Store::list`] returns the files in it, if the server can list them. With the feature `models`, a folder
+//! with exactly one model can be opened as that model.
 //!
-//! [`Store::open`] returns an [`Object`], which is a `Fetch` for the asynchronous readers of `modelfmt-core` and of the
-//! format crates. [`SiblingFiles`] opens the files of a set. [`blocking`] has the same for blocking code, with `Source`s for
-//! `modelfmt::OpenOptions::open_source`. With the feature `models`, `models` opens and writes whole models.
+//! [`Store::open`] returns an [`Object`], which implements `Fetch` for the asynchronous readers of
+//! `modelfmt-core` and of the format crates. [`SiblingFiles`] opens the files of a set. [`blocking`] has the
+//! same for blocking code, with `Source`s for `modelfmt::OpenOptions::open_source`. With the feature
+//! `models`, `models` opens and writes whole models.
 //!
-//! With the feature `models`, [`fetch`](mod@fetch) gets files, sets and repositories: it goes on after a stop, and repairs damaged
-//! copies.
+//! With the feature `models`, [`fetch`](mod@fetch) downloads files, sets and repositories. It continues a
+//! download that was stopped, and repairs damaged copies.
 //!
 //! A file is pinned to the version that was opened, by the server's version id or ETag; if it changes later, reading it returns
 //! [`Fault::Changed`]. An interrupted response is resumed at the byte where it stopped.

@@ -10,9 +10,9 @@ use crate::store::Store;
 use crate::url::{Bucket, HfFile, Location};
 use crate::web::Page;
 
-/// The most files of a folder that are listed.
+/// The maximum number of files of a folder that are listed.
 const MOST: usize = 10_000;
-/// The most responses that a list may take.
+/// The maximum number of responses for a list.
 const PAGES: usize = 100;
 /// The fault for a server that cannot list files.
 const UNLISTED: Fault = Fault::Folder(
@@ -20,12 +20,12 @@ const UNLISTED: Fault = Fault::Folder(
 );
 
 impl Store {
-    /// The names of the files in a folder, in order; names of subfolders end with `/`. Buckets and Hugging Face can list files,
-    /// web servers cannot.
+    /// Returns the names of the files in a folder, in order; names of subfolders end with `/`. Buckets and
+    /// Hugging Face can list files, web servers cannot.
     ///
     /// # Errors
-    /// [`Fault::Folder`] if the server cannot list files, [`Fault::TooManyFiles`] if there are more than 10,000; the errors of
-    /// [`open`](Self::open).
+    /// [`Fault::Folder`] if the server cannot list files, [`Fault::TooManyFiles`] if there are more than
+    /// 10,000 files; otherwise the errors of [`open`](Self::open).
     pub async fn list(&self, folder: &Location) -> Result<Vec<String>> {
         let folder = folder.as_folder();
         let listed = match &folder {
@@ -44,14 +44,15 @@ impl Store {
         let mut names = Vec::new();
         let mut page_token = None;
         for _ in 0..PAGES {
-            let _turn = self.turn().await;
+            let _permit = self.request_permit().await;
             let options = PaginatedListOptions {
                 delimiter: Some("/".into()),
                 page_token,
                 ..PaginatedListOptions::default()
             };
             let page = store.list_paginated(Some(&at.key), options);
-            let page = self.patience().watch(async { page.await.map_err(|error| fault_of(&error)) }).await?;
+            let page =
+                self.stall_limit().watch(async { page.await.map_err(|error| fault_of(&error)) }).await?;
             let within =
                 |path: &str| Some(path.strip_prefix(&at.key)?.to_owned()).filter(|name| !name.is_empty());
             let files = page.result.objects.iter().filter_map(|object| within(object.location.as_ref()));
@@ -72,8 +73,8 @@ impl Store {
         let web = self.hub(at, HfFile::tree)?;
         let (mut names, mut next) = (Vec::new(), None);
         for _ in 0..PAGES {
-            let _turn = self.turn().await;
-            let Page { bytes, next: after } = self.patience().watch(web.page(next.take())).await?;
+            let _permit = self.request_permit().await;
+            let Page { bytes, next: after } = self.stall_limit().watch(web.page(next.take())).await?;
             let unknown = || Fault::Answer("it is not a list of files");
             let files = json::parse(&bytes).ok().as_ref().and_then(Value::as_array).map(|files| {
                 files.iter().filter_map(|file| name_of(file.as_object()?, &at.file)).collect::<Vec<_>>()
@@ -91,7 +92,7 @@ impl Store {
     }
 }
 
-/// The name in `folder` of a file or folder that Hugging Face lists by its path in the repository.
+/// Returns the name in `folder` of a file or folder that Hugging Face lists by its path in the repository.
 fn name_of(file: &Object, folder: &str) -> Option<String> {
     let name = file.get("path")?.as_str()?.strip_prefix(folder)?.to_owned();
     let is_folder = file.get("type").and_then(Value::as_str) == Some("directory");

@@ -12,16 +12,17 @@ use tokio::time::Sleep;
 
 use crate::error::Fault;
 
-/// How many bytes must arrive for the body to count as making progress.
+/// The number of bytes that must arrive for a body to count as making progress.
 pub(crate) const STEP: u64 = 4 << 10;
 
-/// The body of a response. It fails with [`Fault::Stalled`] if the next bytes take too long, and with [`Fault::Broken`] if the
-/// connection breaks off. Time in which the reader does not ask for bytes does not count.
+/// The body of a response. It fails with [`Fault::Stalled`] if the next bytes take too long, and with
+/// [`Fault::Broken`] if the connection breaks off. Time during which the reader does not ask for bytes does
+/// not count.
 #[derive(Debug)]
 pub(crate) struct Paced {
     inner: Incoming,
     limit: Duration,
-    /// How many more bytes of the body are returned; the rest is dropped.
+    /// The number of further bytes of the body that are returned. The rest is dropped.
     left: u64,
     /// The number of bytes that have arrived.
     done: u64,
@@ -38,7 +39,7 @@ impl Paced {
         Self { inner, limit, left: most, done: 0, step: 0, waited: Duration::ZERO, since: None, sleep }
     }
 
-    fn came(&mut self, len: u64) {
+    fn count_received(&mut self, len: u64) {
         if let Some(since) = self.since.take() {
             self.waited += since.elapsed();
         }
@@ -68,7 +69,7 @@ impl Body for Paced {
                     data.truncate(usize::try_from(this.left).unwrap_or(usize::MAX));
                     let len = data.len() as u64;
                     this.left -= len;
-                    this.came(len);
+                    this.count_received(len);
                 }
                 Poll::Ready(Some(Ok(frame)))
             }

@@ -23,7 +23,7 @@ use crate::store::Store;
 use crate::transport::Transport;
 use crate::url::Location;
 
-/// How much of the end is read when a file is opened whose format has the index there.
+/// The number of bytes that are read at the end when a file is opened whose format has its index there.
 const TAIL: u64 = 64 << 10;
 /// After this many bytes have arrived, earlier failures no longer count.
 const PROGRESS: u64 = 256 << 10;
@@ -33,7 +33,7 @@ const PROGRESS: u64 = 256 << 10;
 pub struct Object {
     place: Location,
     store: Store,
-    way: Transport,
+    transport: Transport,
     version: Version,
     front: AlignedBuf,
     /// The offset of the kept end of the file, and its bytes.
@@ -52,46 +52,46 @@ impl Store {
     /// Opens a file with one request for its beginning, or with two if its format has the index at the end.
     ///
     /// # Errors
-    /// If there is no such file, it cannot be read, or the server does not answer requests for ranges.
+    /// If there is no such file, if it cannot be read, or if the server does not support requests for ranges.
     pub async fn open(&self, place: &Location) -> Result<Object> {
         Object::open(self.clone(), place.clone(), self.options().front).await
     }
 }
 
 impl Object {
-    /// Opens a file: requests its first `front` bytes and, if its name is of a format that has the index at the end, its end at the same
-    /// time.
+    /// Opens a file: requests its first `front` bytes and, if its name has the extension of a format with the
+    /// index at the end, the end of the file at the same time.
     pub(crate) async fn open(store: Store, place: Location, front: u32) -> Result<Self> {
-        let way = store.way(&place).map_err(|fault| Error::new(&place, fault))?;
+        let transport = store.transport(&place).map_err(|fault| Error::new(&place, fault))?;
         let cached = Cached::new(&store, &place);
-        let stall = store.patience();
-        let mut known = known(&store, &way, cached.as_ref(), &stall).await;
-        // Of several that open a file of which nothing is known, one requests its beginning.
+        let stall = store.stall_limit();
+        let mut known = known(&store, &transport, cached.as_ref(), &stall).await;
+        // If several open a file about which nothing is known, only one requests its beginning.
         let mut _lock = None;
         if let (None, Some(cached)) = (&known, &cached) {
             let before = cached.known();
             _lock = cached.lock().await;
             if cached.known() != before {
-                known = self::known(&store, &way, Some(cached), &stall).await;
+                known = self::known(&store, &transport, Some(cached), &stall).await;
             }
         }
         if let (Some((version, pages)), Some(cached)) = (known, &cached) {
             let front = front_of(&pages, u64::from(front).min(version.size));
             let asked_server = cached.asks();
-            store.note_commit(&place, &way);
+            store.note_commit(&place, &transport);
             let cached = Some((cached.clone(), pages));
-            return Ok(Self { place, store, way, version, front, tail: None, cached, asked_server });
+            return Ok(Self { place, store, transport, version, front, tail: None, cached, asked_server });
         }
         let ends_with_index = place.file_name().ends_with(".apr");
-        let first = first(&store, &way, Ask::Part(0..u64::from(front)), &stall);
+        let first = first(&store, &transport, Ask::Part(0..u64::from(front)), &stall);
         let opened = if ends_with_index {
-            let (first, tail) = future::join(first, first_tail(&store, &way)).await;
+            let (first, tail) = future::join(first, first_tail(&store, &transport)).await;
             first.map(|(version, _, front)| (version, front, tail))
         } else {
             first.await.map(|(version, _, front)| (version, front, None))
         };
         let (version, front, tail) = opened.map_err(|fault| Error::new(&place, fault))?;
-        store.note_commit(&place, &way);
+        store.note_commit(&place, &transport);
         // The end of another version is of no use.
         let tail = tail.filter(|(of, start, _)| version.is_same(of) && *start > front.len() as u64);
         let tail = tail.map(|(_, start, bytes)| (start, bytes));
@@ -101,44 +101,45 @@ impl Object {
             tail.iter().for_each(|(start, bytes)| pages.keep(*start, bytes));
             (cached, pages)
         });
-        Ok(Self { place, store, way, version, front, tail, cached, asked_server: true })
+        Ok(Self { place, store, transport, version, front, tail, cached, asked_server: true })
     }
 
-    /// The URL of the file.
+    /// Returns the URL of the file.
     #[must_use]
     pub const fn location(&self) -> &Location {
         &self.place
     }
 
-    /// The bytes that came when the file was opened, from its beginning.
+    /// Returns the bytes at the beginning of the file that arrived when it was opened.
     #[cfg(feature = "models")]
     pub(crate) fn front(&self) -> &[u8] {
         &self.front
     }
 
-    /// The SHA-256 of the file, if its server states it: Hugging Face does for large files.
+    /// Returns the SHA-256 of the file, if its server states it. Hugging Face does so for large files.
     #[cfg(feature = "models")]
     pub(crate) fn stated_sha256(&self) -> Option<[u8; 32]> {
-        match &self.way {
+        match &self.transport {
             Transport::Web(web) => web.stated_sha256(),
             Transport::Bucket(_) => None,
         }
     }
 
-    /// The version that is read.
+    /// Returns the version that is read.
     #[must_use]
     pub const fn version(&self) -> &Version {
         &self.version
     }
 
-    /// Whether the server was asked when the file was opened. It is not asked if the cache has the file and may be trusted.
+    /// Checks whether the server was asked when the file was opened. It is not asked if the cache has the
+    /// file and may be trusted.
     #[must_use]
     pub const fn asked_server(&self) -> bool {
         self.asked_server
     }
 
-    /// The bytes of a range, if they were kept when the file was opened.
-    pub(crate) fn at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
+    /// Returns the bytes of a range, if they were kept when the file was opened.
+    pub(crate) fn kept_bytes(&self, range: &Range<u64>) -> Option<&[u8]> {
         let within = |from: u64, bytes| {
             let start = usize::try_from(range.start.checked_sub(from)?).ok()?;
             let end = usize::try_from(range.end.checked_sub(from)?).ok()?;
@@ -148,14 +149,14 @@ impl Object {
         within(0, &self.front).or_else(tail)
     }
 
-    /// Fills `out` with the bytes from `offset` on.
+    /// Fills `out` with the bytes at `offset`.
     ///
     /// # Errors
     /// If the range is not within the file, or cannot be read.
     pub async fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let end = offset.checked_add(out.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
         checked_len(&(offset..end), self.version.size)?;
-        if let Some(bytes) = self.at_hand(&(offset..end)) {
+        if let Some(bytes) = self.kept_bytes(&(offset..end)) {
             out.copy_from_slice(bytes);
             return Ok(());
         }
@@ -169,35 +170,35 @@ impl Object {
         Ok(())
     }
 
-    /// Fills the parts of a range that were kept, and returns the offset and the buffer of the rest.
+    /// Fills the parts of a range that were kept. Returns the offset and the buffer of the rest.
     pub(crate) fn fill_ends<'a>(&self, offset: u64, out: &'a mut [u8]) -> (u64, &'a mut [u8]) {
         let known = usize::try_from((self.front.len() as u64).saturating_sub(offset)).unwrap_or(usize::MAX);
         let (head, rest) = out.split_at_mut(known.min(out.len()));
-        if let Some(bytes) = self.at_hand(&(offset..offset + head.len() as u64)) {
+        if let Some(bytes) = self.kept_bytes(&(offset..offset + head.len() as u64)) {
             head.copy_from_slice(bytes);
         }
         let from = offset + head.len() as u64;
         let end = from + rest.len() as u64;
         // The kept end reaches to the end of the file, so it can cover the end of the range, or all of it.
         let of_tail = self.tail.as_ref().map_or(end, |(start, _)| (*start).clamp(from, end));
-        let Some(bytes) = self.at_hand(&(of_tail..end)) else { return (from, rest) };
+        let Some(bytes) = self.kept_bytes(&(of_tail..end)) else { return (from, rest) };
         let missing = usize::try_from(of_tail - from).unwrap_or(usize::MAX);
         let (rest, last) = rest.split_at_mut(missing.min(rest.len()));
         last.copy_from_slice(bytes);
         (from, rest)
     }
 
-    /// Fills `out`, which is no longer than [`Store::piece`], by as many requests as necessary.
+    /// Fills `out`, which must not be longer than [`Store::piece`], with as many requests as necessary.
     async fn piece(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let _room = self.store.room(out.len() as u64).await;
+        let _permit = self.store.byte_permit(out.len() as u64).await;
         self.pull(offset, out).await.map_err(|fault| Error::new(&self.place, fault))
     }
 
-    /// The bytes of a range that is no longer than [`Store::piece`], in the chunks that arrived.
+    /// Returns the bytes of a range that is not longer than [`Store::piece`], in the chunks that arrived.
     pub(crate) async fn chunks(&self, range: Range<u64>) -> Result<Vec<Chunk>> {
         let failed = |fault| Error::new(&self.place, fault);
         let len = range.end.saturating_sub(range.start);
-        let _room = self.store.room(len).await;
+        let _permit = self.store.byte_permit(len).await;
         if self.cached.is_none() {
             let mut chunks = Vec::new();
             let take = |bytes: Chunk| {
@@ -236,8 +237,8 @@ impl Object {
                 }
             };
             let (end, _locks) = pages.lock(&missing).await;
-            // Another thread or process may have fetched the page meanwhile. The page is read, because a page that exists may be
-            // unreadable.
+            // Another thread or process may have fetched the page meanwhile. Read it, because a page that
+            // exists may be unreadable.
             if let Look::Found(len) = pages.look(at, rest) {
                 done += len;
                 continue;
@@ -288,18 +289,18 @@ impl Object {
         mut range: Range<u64>,
         mut take: impl FnMut(Chunk) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let stall = self.store.patience();
+        let stall = self.store.stall_limit();
         let mut tries = Tries::new(&self.store, &stall);
         while !range.is_empty() {
             let (end, before) = (range.end, range.start);
             let counted = |bytes: Chunk| {
                 range.start += bytes.len() as u64;
-                stall.came(bytes.len() as u64);
+                stall.count_received(bytes.len() as u64);
                 take(bytes)
             };
-            let turn = self.store.turn().await;
+            let permit = self.store.request_permit().await;
             let done = stall.watch(self.once(before..end, counted)).await;
-            drop(turn);
+            drop(permit);
             if let Err(fault) = done {
                 tries.failed(fault, range.start - before).await?;
             }
@@ -314,71 +315,77 @@ impl Object {
         take: impl FnMut(Chunk) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let wanted = range.end.saturating_sub(range.start);
-        let answer = self.way.get(&Ask::Part(range), Some(&self.version)).await?;
+        let answer = self.transport.get(&Ask::Part(range), Some(&self.version)).await?;
         let here = answer.range.end.saturating_sub(answer.range.start);
         gather(&self.store, answer, here, take).await?;
-        // A server may send less than was asked for. The rest is requested again, but not forever.
+        // A server may send less than was requested. The rest is requested again, but not forever.
         if here < wanted { Err(Fault::Broken(here)) } else { Ok(()) }
     }
 }
 
 const LONGER: Fault = Fault::Answer("the body is longer than the range");
 
-/// Takes the bytes of a response, which must be `len`.
+/// Takes the bytes of a response, which must have the length `len`.
 async fn gather(
     store: &Store,
     mut answer: Answer,
     len: u64,
     mut take: impl FnMut(Chunk) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let mut came = 0;
+    let mut received = 0;
     while let Some(bytes) = answer.pieces.try_next().await? {
         store.count_bytes(bytes.len() as u64);
-        came += bytes.len() as u64;
-        if came > len {
+        received += bytes.len() as u64;
+        if received > len {
             return Err(LONGER);
         }
         take(bytes)?;
     }
-    if came < len { Err(Fault::Broken(came)) } else { Ok(()) }
+    if received < len { Err(Fault::Broken(received)) } else { Ok(()) }
 }
 
 type First = (Version, u64, AlignedBuf);
 
-/// The first request for a file, whose version is not known yet: if the response breaks off, everything is requested again.
-async fn first(store: &Store, way: &Transport, ask: Ask, stall: &Stall) -> Result<First, Fault> {
+/// Makes the first request for a file, whose version is not known yet. If the response breaks off, everything
+/// is requested again.
+async fn first(store: &Store, transport: &Transport, ask: Ask, stall: &Stall) -> Result<First, Fault> {
     let mut tries = Tries::new(store, stall);
     loop {
-        match first_once(store, way, &ask, stall).await {
+        match first_once(store, transport, &ask, stall).await {
             Ok(first) => return Ok(first),
             Err(fault) => tries.failed(fault, 0).await?,
         }
     }
 }
 
-/// The version of a file that the cache has, and its pages.
+/// Returns the version of a file that the cache has, and its pages.
 async fn known(
     store: &Store,
-    way: &Transport,
+    transport: &Transport,
     cached: Option<&Cached>,
     stall: &Stall,
 ) -> Option<(Version, Pages)> {
     let cached = cached?;
-    let version = still(store, way, cached, stall).await?;
+    let version = unchanged_version(store, transport, cached, stall).await?;
     let pages = cached.pages(&version)?;
     Some((version, pages))
 }
 
-/// The version that the file had at the last request, if it still has that.
-async fn still(store: &Store, way: &Transport, cached: &Cached, stall: &Stall) -> Option<Version> {
+/// Returns the version that the file had at the last request, if it still has that version.
+async fn unchanged_version(
+    store: &Store,
+    transport: &Transport,
+    cached: &Cached,
+    stall: &Stall,
+) -> Option<Version> {
     let known = cached.known().filter(|known| known.size > 0)?;
     if !cached.asks() {
         return Some(known);
     }
-    let _turn = store.turn().await;
-    // Asks for one byte, which the server sends only if the version is the same.
+    let _permit = store.request_permit().await;
+    // Request one byte, which the server sends only if the version is the same.
     let asked = async {
-        let answer = way.get(&Ask::Part(0..1), Some(&known)).await?;
+        let answer = transport.get(&Ask::Part(0..1), Some(&known)).await?;
         let version = answer.version.clone();
         gather(store, answer, 1, |_| Ok(())).await?;
         Ok(version)
@@ -387,7 +394,7 @@ async fn still(store: &Store, way: &Transport, cached: &Cached, stall: &Stall) -
     known.is_same(&version).then_some(version)
 }
 
-/// The first bytes of a file, if all of them are in the cache.
+/// Returns the first bytes of a file, if all of them are in the cache.
 fn front_of(pages: &Pages, len: u64) -> AlignedBuf {
     let filled = usize::try_from(len).ok().and_then(|len| {
         let mut front = AlignedBuf::zeroed(len).ok()?;
@@ -396,21 +403,21 @@ fn front_of(pages: &Pages, len: u64) -> AlignedBuf {
     filled.unwrap_or_default()
 }
 
-async fn first_once(store: &Store, way: &Transport, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
-    let _turn = store.turn().await;
-    stall.watch(answered(store, way, ask, stall)).await
+async fn first_once(store: &Store, transport: &Transport, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
+    let _permit = store.request_permit().await;
+    stall.watch(answered(store, transport, ask, stall)).await
 }
 
-/// The response to one request, with all of its bytes.
-async fn answered(store: &Store, way: &Transport, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
-    let answer = way.get(ask, None).await?;
+/// Returns the response to one request, with all of its bytes.
+async fn answered(store: &Store, transport: &Transport, ask: &Ask, stall: &Stall) -> Result<First, Fault> {
+    let answer = transport.get(ask, None).await?;
     let (version, range) = (answer.version.clone(), answer.range.clone());
     let len = range.end.saturating_sub(range.start);
     let size = usize::try_from(len).map_err(|_| Fault::Memory(len))?;
     let mut buffer = AlignedBuf::zeroed(size).map_err(|_| Fault::Memory(len))?;
     let mut filled = 0;
     gather(store, answer, len, |bytes| {
-        stall.came(bytes.len() as u64);
+        stall.count_received(bytes.len() as u64);
         let end = filled + bytes.len();
         buffer.get_mut(filled..end).ok_or(LONGER)?.copy_from_slice(&bytes);
         filled = end;
@@ -420,11 +427,11 @@ async fn answered(store: &Store, way: &Transport, ask: &Ask, stall: &Stall) -> R
     Ok((version, range.start, buffer))
 }
 
-/// The end of a file, if the server supports such requests.
-async fn first_tail(store: &Store, way: &Transport) -> Option<First> {
+/// Returns the end of a file, if the server supports such requests.
+async fn first_tail(store: &Store, transport: &Transport) -> Option<First> {
     // The cache keeps whole pages.
     let len = if store.caches() { TAIL.max(PAGE) } else { TAIL };
-    first_once(store, way, &Ask::Tail(len), &store.patience()).await.ok()
+    first_once(store, transport, &Ask::Tail(len), &store.stall_limit()).await.ok()
 }
 
 /// Counts failures, and decides whether to retry.
@@ -432,23 +439,24 @@ struct Tries<'a> {
     store: &'a Store,
     stall: &'a Stall,
     failures: u32,
-    came: u64,
+    received: u64,
 }
 
 impl<'a> Tries<'a> {
     const fn new(store: &'a Store, stall: &'a Stall) -> Self {
-        Self { store, stall, failures: 0, came: 0 }
+        Self { store, stall, failures: 0, received: 0 }
     }
 
-    /// Waits before the next try, or returns the fault if there should be none. `came` bytes arrived in the last try.
-    async fn failed(&mut self, fault: Fault, came: u64) -> Result<(), Fault> {
+    /// Waits before the next try, or returns the fault if there should be no other try. `received` bytes
+    /// arrived in the last try.
+    async fn failed(&mut self, fault: Fault, received: u64) -> Result<(), Fault> {
         let options = self.store.options();
-        self.came += came;
-        if self.came >= PROGRESS {
-            (self.came, self.failures) = (0, 0);
+        self.received += received;
+        if self.received >= PROGRESS {
+            (self.received, self.failures) = (0, 0);
         }
         self.failures += 1;
-        // If no server accepts connections, that will not change soon.
+        // If no server accepts connections, this will not change soon.
         let most = if matches!(fault, Fault::Connect(_)) { options.retries.min(2) } else { options.retries };
         if !fault.is_passing() || self.failures > most {
             return Err(fault);
@@ -463,7 +471,8 @@ impl<'a> Tries<'a> {
         self.stall.pause(wait, fault).await
     }
 
-    /// Doubles with each failure, minus a random part, so that clients that failed together do not come back together.
+    /// Returns the wait, which doubles with each failure, minus a random part, so that clients that failed
+    /// together do not retry together.
     fn backoff(&self, first: Duration, longest: Duration) -> Duration {
         let wait = first.saturating_mul(1 << (self.failures - 1).min(16)).min(longest);
         let quarter = u32::try_from(RandomState::new().hash_one(self.failures) % 256).unwrap_or(0);
@@ -478,7 +487,7 @@ impl Fetch for Object {
 
     async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
         let len = checked_len(&range, self.version.size)?;
-        if let Some(bytes) = self.at_hand(&range) {
+        if let Some(bytes) = self.kept_bytes(&range) {
             return Ok(Bytes::Borrowed(bytes));
         }
         let mut buffer = AlignedBuf::zeroed(len)?;
@@ -499,7 +508,7 @@ mod tests {
     #[test]
     fn pauses_grow_up_to_any_bound() {
         let store = Store::new(Options::new());
-        let stall = store.patience();
+        let stall = store.stall_limit();
         let mut tries = Tries::new(&store, &stall);
         let (first, longest) = (Duration::from_millis(100), Duration::from_secs(1));
         for (failures, most) in [(1, 100), (2, 200), (3, 400), (5, 1000), (u32::MAX, 1000)] {

@@ -1,4 +1,4 @@
-//! Credentials and region of a profile, from the configuration files of Amazon's own tools.
+//! Reads the credentials and the region of a profile from the configuration files of Amazon's own tools.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::error::Fault;
 use crate::options::Environment;
 
-/// A longer file is not read, because no real one is this long.
+/// The maximum length of a file that is read. No real file is longer.
 const MAX_LEN: u64 = 1 << 20;
-/// Keys which mean that the credentials of a profile come from elsewhere, such as another program.
+/// Keys that mean that the credentials of a profile come from elsewhere, such as from another program.
 const MADE: [&str; 5] =
     ["credential_process", "sso_session", "sso_start_url", "role_arn", "credential_source"];
 /// Environment variables, and the keys for the same values in a profile.
@@ -20,7 +20,8 @@ const KEYS: [(&str, &str); 3] = [
     ("AWS_SESSION_TOKEN", "aws_session_token"),
 ];
 
-/// The environment, with values from its profile (`AWS_PROFILE`, or `default`) for variables that it lacks.
+/// Returns the environment, with values from its profile (`AWS_PROFILE`, or `default`) for variables that it
+/// lacks.
 pub(crate) fn completed(environment: &Environment) -> Result<Environment, Fault> {
     let (named, mut all) = (environment.var("AWS_PROFILE"), environment.clone());
     let profile = named.unwrap_or("default");
@@ -68,14 +69,14 @@ pub(crate) fn completed(environment: &Environment) -> Result<Environment, Fault>
 
 type Section = BTreeMap<String, String>;
 
-/// The path of a file: from a variable, or below `~/.aws`.
+/// Returns the path of a file: from a variable, or in `~/.aws`.
 fn file(environment: &Environment, variable: &str, name: &str) -> Option<PathBuf> {
     let home = || environment.var("HOME").or_else(|| environment.var("USERPROFILE"));
     let named = environment.var(variable).map(PathBuf::from);
     named.or_else(|| Some(Path::new(home()?).join(".aws").join(name)))
 }
 
-/// The keys and values under a heading; `None` if there is no such heading or file.
+/// Returns the keys and values under a heading; `None` if there is no such heading or file.
 fn section(file: &Option<PathBuf>, heading: &str) -> Option<Section> {
     let mut text = String::new();
     File::open(file.as_ref()?).ok()?.take(MAX_LEN).read_to_string(&mut text).ok()?;
@@ -102,8 +103,12 @@ fn section(file: &Option<PathBuf>, heading: &str) -> Option<Section> {
 mod tests {
     use super::*;
 
-    /// The settings that S3 gets from these files and variables.
-    fn told(credentials: &str, config: &str, more: &[(&str, &str)]) -> Result<[Option<String>; 4], String> {
+    /// Returns the settings that S3 gets from these files and variables.
+    fn settings_of(
+        credentials: &str,
+        config: &str,
+        more: &[(&str, &str)],
+    ) -> Result<[Option<String>; 4], String> {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -129,24 +134,27 @@ mod tests {
 
     #[test]
     fn a_profile_says_what_the_environment_does_not() {
-        assert_eq!(told(CREDENTIALS, CONFIG, &[]), are(["A", "S=", "", "eu-west-1"]));
-        assert_eq!(told(CREDENTIALS, CONFIG, &[("AWS_PROFILE", "work")]), are(["B", "T", "U", "us-east-2"]));
-        let own = [("AWS_PROFILE", "work"), ("AWS_ACCESS_KEY_ID", "X"), ("AWS_SECRET_ACCESS_KEY", "Y")];
-        assert_eq!(told(CREDENTIALS, CONFIG, &own), are(["X", "Y", "", "us-east-2"]));
-        assert_eq!(told(CREDENTIALS, "", &[("AWS_REGION", "r")]), are(["A", "S=", "", "r"]));
+        assert_eq!(settings_of(CREDENTIALS, CONFIG, &[]), are(["A", "S=", "", "eu-west-1"]));
         assert_eq!(
-            told(CREDENTIALS, CONFIG, &[("AWS_SKIP_SIGNATURE", "true")]),
+            settings_of(CREDENTIALS, CONFIG, &[("AWS_PROFILE", "work")]),
+            are(["B", "T", "U", "us-east-2"])
+        );
+        let own = [("AWS_PROFILE", "work"), ("AWS_ACCESS_KEY_ID", "X"), ("AWS_SECRET_ACCESS_KEY", "Y")];
+        assert_eq!(settings_of(CREDENTIALS, CONFIG, &own), are(["X", "Y", "", "us-east-2"]));
+        assert_eq!(settings_of(CREDENTIALS, "", &[("AWS_REGION", "r")]), are(["A", "S=", "", "r"]));
+        assert_eq!(
+            settings_of(CREDENTIALS, CONFIG, &[("AWS_SKIP_SIGNATURE", "true")]),
             are(["", "", "", "eu-west-1"])
         );
-        assert_eq!(told("", "", &[]), are(["", "", "", ""]));
-        assert_eq!(told("no\n=\n[\n[]\nx", "\u{0}", &[]), are(["", "", "", ""]));
+        assert_eq!(settings_of("", "", &[]), are(["", "", "", ""]));
+        assert_eq!(settings_of("no\n=\n[\n[]\nx", "\u{0}", &[]), are(["", "", "", ""]));
     }
 
     #[test]
     fn a_profile_that_cannot_be_used_is_an_error() {
-        let error = told(CREDENTIALS, CONFIG, &[("AWS_PROFILE", "none")]).unwrap_err();
+        let error = settings_of(CREDENTIALS, CONFIG, &[("AWS_PROFILE", "none")]).unwrap_err();
         assert!(error.contains("AWS_PROFILE") && !error.contains("S="), "{error}");
-        let error = told(CREDENTIALS, CONFIG, &[("AWS_PROFILE", "sso")]).unwrap_err();
+        let error = settings_of(CREDENTIALS, CONFIG, &[("AWS_PROFILE", "sso")]).unwrap_err();
         assert!(error.contains("export-credentials"), "{error}");
     }
 }

@@ -14,8 +14,9 @@ use tower_service::Service;
 use crate::error::Fault;
 use crate::guard::Guard;
 
-/// Looks names up with the system's resolver, and keeps the addresses that may be connected to. Exactly the checked addresses are
-/// connected to, so a name that changes its address in between gains nothing.
+/// Looks up names with the system's resolver, and keeps the addresses to which connections are allowed.
+/// Exactly the checked addresses are connected to, so changing the address of a name in between has no
+/// effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Resolver(pub(crate) Arc<Guard>);
 

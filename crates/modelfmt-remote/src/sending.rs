@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use object_store::client::{HttpError, HttpRequestBody};
 
-/// How many bytes are passed on at once. A connection takes as many of these as it has room for.
+/// The number of bytes that are passed on at once. A connection takes as many of them as it has room for.
 const FRAME: usize = 64 << 10;
 
 /// A request body that counts the bytes that the connection has taken from it.

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::error::Fault;
 use crate::min_speed::STEP;
 
-/// The most time that counts at once: in between, the program may have done other things than wait.
+/// The maximum time that counts at once, because the program may have done other things than wait.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long a server is still waited for. Each 4 KiB that arrive reset it.
+/// The limit on waiting for a server, and the time waited so far. Each 4 KiB that arrive reset this time.
 #[derive(Debug)]
 pub(crate) struct Stall {
     limit: Duration,
@@ -23,12 +23,12 @@ struct State {
     /// The time spent waiting for the server since the last progress.
     waited: Duration,
     /// The number of bytes that have arrived since then.
-    came: u64,
+    received: u64,
 }
 
 impl Stall {
     pub(crate) const fn new(limit: Duration) -> Self {
-        Self { limit, state: Mutex::new(State { waited: Duration::ZERO, came: 0 }) }
+        Self { limit, state: Mutex::new(State { waited: Duration::ZERO, received: 0 }) }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
@@ -36,10 +36,10 @@ impl Stall {
     }
 
     /// Counts bytes that have arrived.
-    pub(crate) fn came(&self, len: u64) {
+    pub(crate) fn count_received(&self, len: u64) {
         self.with(|state| {
-            state.came = state.came.saturating_add(len);
-            if state.came >= STEP {
+            state.received = state.received.saturating_add(len);
+            if state.received >= STEP {
                 *state = State::default();
             }
         });
@@ -70,7 +70,7 @@ impl Stall {
         Err(Fault::Silent(self.limit))
     }
 
-    /// Waits before the next try after a fault. If the limit is reached first, that is the error.
+    /// Waits before the next try after a fault. If the limit is reached first, returns that as the error.
     pub(crate) async fn pause(&self, time: Duration, fault: Fault) -> Result<(), Fault> {
         if !self.waited(time).is_zero() {
             tokio::time::sleep(time).await;
@@ -92,11 +92,11 @@ mod tests {
         let s = Duration::from_secs;
         let stall = Stall::new(s(60));
         assert_eq!([stall.waited(s(30)), stall.waited(s(20))], [s(30), s(10)]);
-        stall.came(STEP - 1);
+        stall.count_received(STEP - 1);
         assert_eq!(stall.waited(s(5)), s(5), "less than 4 KiB is none");
-        stall.came(1);
+        stall.count_received(1);
         assert_eq!([stall.waited(s(59)), stall.waited(s(1))], [s(1), s(0)]);
-        stall.came(u64::MAX);
+        stall.count_received(u64::MAX);
         assert_eq!(stall.waited(s(1)), s(59));
     }
 }

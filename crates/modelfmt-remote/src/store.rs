@@ -23,21 +23,22 @@ use crate::web::Web;
 
 /// A client for buckets and web servers, with everything that requests to them share. Clones share it too.
 ///
-/// Its functions that fetch have to be called within a tokio runtime; [`blocking`](crate::blocking) has one of its own.
+/// Functions that make requests have to be called within a tokio runtime; [`blocking`](crate::blocking) has
+/// its own runtime.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Inner>,
     cache: CacheUse,
 }
 
-/// What is read from the cache.
+/// How the cache is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CacheUse {
-    /// Nothing.
+    /// It is not used.
     No,
-    /// What has not changed on the server, which is asked.
+    /// For bytes that have not changed on the server. The server is asked.
     IfSame,
-    /// Everything that it has.
+    /// For everything that it has.
     Trusting,
 }
 
@@ -47,7 +48,8 @@ type Buckets = BTreeMap<(Service, String, u32), Arc<dyn buckets::Listable>>;
 struct Inner {
     options: Options,
     buckets: Mutex<Buckets>,
-    /// The connections to web servers, by the origin in the URL: the permitted redirects depend on it.
+    /// The connections to web servers, by the origin in the URL, because the origin decides which redirects
+    /// are allowed.
     servers: Mutex<BTreeMap<String, Client>>,
     requests: Semaphore,
     /// The limit on bytes that were requested and have not arrived, in KiB.
@@ -73,11 +75,11 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// A store with these options. No request is made yet.
+    /// Makes a store with these options. No request is made yet.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let requests = Semaphore::new(usize::from(options.requests));
-        let bytes = Semaphore::new(kib(u64::from(options.in_flight)));
+        let requests = Semaphore::new(usize::from(options.requests_in_flight));
+        let bytes = Semaphore::new(kib(u64::from(options.bytes_in_flight)));
         let (buckets, servers, commits) = (Mutex::default(), Mutex::default(), Mutex::default());
         let cache = if options.revalidates { CacheUse::IfSame } else { CacheUse::Trusting };
         let shared = Arc::new(Inner {
@@ -92,13 +94,14 @@ impl Store {
         Self { shared, cache }
     }
 
-    /// The same store, with or without asking servers whether cached files are still the same; see [`Options::revalidate`].
+    /// Returns the same store, with or without asking servers whether cached files are still the same. See
+    /// [`Options::revalidate`].
     #[must_use]
     pub fn revalidating(&self, ask: bool) -> Self {
         Self { cache: if ask { CacheUse::IfSame } else { CacheUse::Trusting }, ..self.clone() }
     }
 
-    /// The same store without the cache: files are read from their server and not kept.
+    /// Returns the same store without the cache: files are read from their server and not cached.
     #[must_use]
     pub fn uncached(&self) -> Self {
         Self { cache: CacheUse::No, ..self.clone() }
@@ -108,32 +111,32 @@ impl Store {
         self.cache
     }
 
-    /// Whether bytes that are read are cached.
+    /// Checks whether bytes that are read are cached.
     pub(crate) fn caches(&self) -> bool {
         self.options().cache.is_some() && self.cache != CacheUse::No
     }
 
-    /// The options of the store.
+    /// Returns the options of the store.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.shared.options
     }
 
-    /// The number of requests so far, and of bytes received.
+    /// Returns the number of requests so far, and the number of bytes received.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let (requests, bytes) = &self.shared.traffic;
         Traffic { requests: requests.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) }
     }
 
-    /// How to request the file at a location.
-    pub(crate) fn way(&self, place: &Location) -> Result<Transport, Fault> {
+    /// Returns the transport to request the file at a location.
+    pub(crate) fn transport(&self, place: &Location) -> Result<Transport, Fault> {
         if place.is_folder() {
             return Err(NOT_A_FILE);
         }
         match place {
             Location::Bucket(at) => {
-                // Retries are counted above the bucket's store, so it makes none itself.
+                // Retries are counted here, so the bucket's store must not retry.
                 let store = self.bucket(at, 0)?;
                 Ok(Transport::Bucket(BucketObject::new(store, &at.key)?))
             }
@@ -143,7 +146,7 @@ impl Store {
         }
     }
 
-    /// A request for a file of Hugging Face; `address` makes its URL from the endpoint.
+    /// Returns a request for a Hugging Face file. `address` makes its URL from the endpoint.
     pub(crate) fn hub(&self, at: &HfFile, address: impl Fn(&HfFile, &Url) -> Url) -> Result<Web, Fault> {
         let environment = &self.options().environment;
         let endpoint = environment.var("HF_ENDPOINT").unwrap_or("https://huggingface.co");
@@ -163,7 +166,8 @@ impl Store {
         Ok(Web::new(self.server(&url), url, token))
     }
 
-    /// The commit of a revision, if it was requested before: a branch may move while the files of a set are opened.
+    /// Returns the commit of a revision, if it was requested before. A branch may move while the files of a
+    /// set are opened.
     fn commit_of(&self, at: &HfFile) -> String {
         let commits = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner);
         let commit = commits.get(&(at.repository.clone(), at.revision.clone()));
@@ -178,8 +182,8 @@ impl Store {
     }
 
     /// Records the commit of a revision, from the server's response.
-    pub(crate) fn note_commit(&self, place: &Location, way: &Transport) {
-        if let (Location::Hf(at), Transport::Web(web)) = (place, way)
+    pub(crate) fn note_commit(&self, place: &Location, transport: &Transport) {
+        if let (Location::Hf(at), Transport::Web(web)) = (place, transport)
             && let Some(commit) = web.commit()
         {
             let mut commits = self.shared.commits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,21 +200,21 @@ impl Store {
     }
 
     /// Waits until another request may begin, and counts it.
-    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        let turn = self.shared.requests.acquire().await.ok();
+    pub(crate) async fn request_permit(&self) -> Option<SemaphorePermit<'_>> {
+        let permit = self.shared.requests.acquire().await.ok();
         self.shared.traffic.0.fetch_add(1, Ordering::Relaxed);
-        turn
+        permit
     }
 
     /// Waits until this many more bytes may be requested.
-    pub(crate) async fn room(&self, len: u64) -> Option<SemaphorePermit<'_>> {
-        let most = kib(u64::from(self.options().in_flight));
+    pub(crate) async fn byte_permit(&self, len: u64) -> Option<SemaphorePermit<'_>> {
+        let most = kib(u64::from(self.options().bytes_in_flight));
         let wanted = u32::try_from(kib(len).min(most)).unwrap_or(u32::MAX);
         self.shared.bytes.acquire_many(wanted).await.ok()
     }
 
-    /// The limit on waiting for the server, for one request with all its tries.
-    pub(crate) fn patience(&self) -> Stall {
+    /// Returns the limit on waiting for the server, for one request with all its tries.
+    pub(crate) fn stall_limit(&self) -> Stall {
         Stall::new(self.options().stall_timeout)
     }
 
@@ -218,13 +222,13 @@ impl Store {
         self.shared.traffic.1.fetch_add(len, Ordering::Relaxed);
     }
 
-    /// The most bytes of one request.
+    /// Returns the maximum number of bytes of one request.
     pub(crate) fn piece(&self) -> usize {
-        usize::try_from(PIECE.min(u64::from(self.options().in_flight))).unwrap_or(usize::MAX).max(1)
+        usize::try_from(PIECE.min(u64::from(self.options().bytes_in_flight))).unwrap_or(usize::MAX).max(1)
     }
 
-    /// The bucket of an object as an `object_store` over this crate's connections, to list, write and delete objects. It retries
-    /// requests that failed for a reason that may pass.
+    /// Returns the bucket of an object as an `object_store` over this crate's connections, to list, write and
+    /// delete objects. It retries requests that failed for a reason that may pass.
     ///
     /// # Errors
     /// [`Fault::NoCredentials`] if the environment has no credentials, unless it asks for anonymous access or the options allow
@@ -238,12 +242,12 @@ impl Store {
         Ok(self.tried(at, retries)?)
     }
 
-    /// The store of a bucket, to upload objects in parts.
+    /// Returns the store of a bucket, to upload objects in parts.
     pub(crate) fn writable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Writable>, Fault> {
         Ok(self.tried(at, self.shared.options.retries)?)
     }
 
-    /// The store of a bucket, to list its objects in pages.
+    /// Returns the store of a bucket, to list its objects in pages.
     pub(crate) fn listable(&self, at: &Bucket) -> Result<Arc<dyn buckets::Listable>, Fault> {
         self.tried(at, self.shared.options.retries)
     }

@@ -1,4 +1,4 @@
-//! TLS and RSA by graviola, which needs no C compiler, but a processor of the last ten years.
+//! TLS and RSA with graviola. It needs no C compiler, but a processor of the last ten years.
 
 use hyper_util::client::legacy::connect::HttpConnector;
 use object_store::client::Signer;
@@ -10,7 +10,7 @@ pub(crate) use with_graviola::{Connector, connector, rsa_key};
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) use without::{Connector, connector, rsa_key};
 
-/// The reason if this processor cannot do TLS.
+/// Returns the reason, if this processor cannot do TLS.
 #[cfg(target_arch = "x86_64")]
 fn missing() -> Option<&'static str> {
     let has_all = std::arch::is_x86_feature_detected!("adx")
@@ -22,7 +22,7 @@ fn missing() -> Option<&'static str> {
     (!has_all).then_some("the processor lacks one of ADX, AES, AVX2, BMI and PCLMULQDQ")
 }
 
-/// The reason if this processor cannot do TLS.
+/// Returns the reason, if this processor cannot do TLS.
 #[cfg(target_arch = "aarch64")]
 fn missing() -> Option<&'static str> {
     let has_all = std::arch::is_aarch64_feature_detected!("aes")
@@ -45,7 +45,7 @@ mod with_graviola {
     /// The connector for HTTPS.
     pub(crate) type Connector = HttpsConnector<HttpConnector<Resolver>>;
 
-    /// A connector with the certificates that the system trusts.
+    /// Makes a connector with the certificates that the system trusts.
     pub(crate) fn connector(http: HttpConnector<Resolver>) -> Result<Connector, Fault> {
         if let Some(why) = super::missing() {
             return Err(Fault::Tls(why.into()));
@@ -56,7 +56,7 @@ mod with_graviola {
         Ok(builder.https_only().enable_http1().wrap_connector(http))
     }
 
-    /// The RSA key of a service account.
+    /// Reads the RSA key of a service account.
     pub(crate) fn rsa_key(pem: &[u8]) -> Result<Box<dyn Signer>, &'static str> {
         if let Some(why) = super::missing() {
             return Err(why);
@@ -90,7 +90,7 @@ mod without {
 
     const WHY: &str = "its cryptography is for x86-64 and 64-bit ARM only";
 
-    /// Stands for the HTTPS connector, but is never made.
+    /// A placeholder for the HTTPS connector, which is never made.
     pub(crate) type Connector = HttpConnector<Resolver>;
 
     pub(crate) fn connector(_: HttpConnector<Resolver>) -> Result<Connector, Fault> {

@@ -5,7 +5,7 @@ use crate::bucket::BucketObject;
 use crate::error::Fault;
 use crate::web::Web;
 
-/// The most bytes of one request; a longer range takes several, made at once.
+/// The maximum number of bytes of one request. A longer range takes several requests at the same time.
 pub(crate) const PIECE: u64 = 8 << 20;
 
 /// How a file is requested.

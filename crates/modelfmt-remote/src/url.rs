@@ -1,4 +1,4 @@
-//! Locations: what a URL names, and how it is printed without its secrets.
+//! Locations: what a URL names, and how a URL is printed without its secrets.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use url::Url;
 
 use crate::error::Fault;
 
-/// The location of a file or folder that is given by a URL instead of a local path. A URL that ends with `/` names a folder, and
-/// so does one that names only a bucket, a server or a repository.
+/// The location of a file or folder, given by a URL instead of a local path. A URL that ends with `/` names a
+/// folder, and so does a URL that names only a bucket, a server or a repository.
 ///
 /// `Display` prints no credentials and no query string, because a query string may be a credential (a presigned URL).
 ///
@@ -31,9 +31,9 @@ pub enum Location {
     Bucket(Bucket),
     /// A file on a web server, with the query string of its URL: `http://…`, `https://…`.
     Web(Url),
-    /// A file in a repository of Hugging Face: `hf://OWNER/REPO/FILE[@REVISION]`.
+    /// A file in a Hugging Face repository: `hf://OWNER/REPO/FILE[@REVISION]`.
     Hf(HfFile),
-    /// A file on this machine: `file:///PATH`.
+    /// A local file: `file:///PATH`.
     File(PathBuf),
 }
 
@@ -42,7 +42,7 @@ pub enum Location {
 pub struct Bucket {
     /// The provider.
     pub service: Service,
-    /// The name of the bucket; for Azure, of the container.
+    /// The name of the bucket; for Azure, the name of the container.
     pub bucket: String,
     /// The name of the object.
     pub key: String,
@@ -62,7 +62,7 @@ pub enum Service {
 impl Service {
     const ALL: [(&'static str, Self); 3] = [("s3", Self::S3), ("gs", Self::Gs), ("az", Self::Az)];
 
-    /// The prefix of the environment variables for it.
+    /// Returns the prefix of the provider's environment variables.
     pub(crate) const fn variables(self) -> &'static str {
         match self {
             Self::S3 => "AWS_",
@@ -71,7 +71,7 @@ impl Service {
         }
     }
 
-    /// The scheme of its URLs.
+    /// Returns the scheme of the provider's URLs.
     #[must_use]
     pub const fn scheme(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Service {
     }
 }
 
-/// A file in a repository of Hugging Face.
+/// A file in a Hugging Face repository.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HfFile {
     /// `OWNER/REPO`.
@@ -93,7 +93,7 @@ pub struct HfFile {
     pub revision: String,
 }
 
-/// The fault for a URL with another scheme, or none.
+/// The fault for a URL with another scheme, or without a scheme.
 const NO_SCHEME: Fault =
     Fault::Url("it begins with none of s3:// gs:// az:// http:// https:// hf:// file://");
 
@@ -118,7 +118,7 @@ const BAD_FILE: Fault =
     Fault::Url("it is not file:///PATH, and files of other machines cannot be read in this way");
 
 impl Location {
-    /// Whether a text is a URL rather than a path: whether it begins with one of the schemes.
+    /// Checks whether a text is a URL rather than a path: whether it begins with one of the schemes.
     #[must_use]
     pub fn is_url(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -127,7 +127,8 @@ impl Location {
         })
     }
 
-    /// Whether it names a folder: its path is empty or ends with `/`. For a local path, the file system is not asked.
+    /// Checks whether the location is a folder: its path is empty or ends with `/`. For a local path, the
+    /// file system is not accessed.
     #[must_use]
     pub fn is_folder(&self) -> bool {
         let is_folder = |path: &str| path.is_empty() || path.ends_with('/');
@@ -139,7 +140,8 @@ impl Location {
         }
     }
 
-    /// The folder of that path in a bucket or repository. Other locations, and folders, stay as they are.
+    /// Returns the folder with the same path in a bucket or repository. Other locations, and folders, are
+    /// returned unchanged.
     #[must_use]
     pub(crate) fn as_folder(&self) -> Self {
         match self {
@@ -150,7 +152,7 @@ impl Location {
         }
     }
 
-    /// The whole location, as a policy judges it: with what may be secret.
+    /// Returns the whole location for a policy to judge, including parts that may be secret.
     #[cfg(feature = "policy")]
     pub(crate) fn whole(&self) -> String {
         match self {
@@ -159,8 +161,8 @@ impl Location {
         }
     }
 
-    /// The location of a file in the same folder, or within this folder. The query string is dropped, because it may be a
-    /// signature of this file alone.
+    /// Returns the location of a file in the same folder, or within this folder. The query string is dropped,
+    /// because it may be a signature for this file only.
     #[must_use]
     pub fn sibling(&self, path: &str) -> Self {
         let beside = |whole: &str| match whole.rsplit_once('/') {
@@ -183,7 +185,8 @@ impl Location {
         }
     }
 
-    /// The name of the file: the last component of its path, as [`sibling`](Self::sibling) takes it; empty for a folder.
+    /// Returns the name of the file: the last component of its path, as used by [`sibling`](Self::sibling);
+    /// empty for a folder.
     #[must_use]
     pub fn file_name(&self) -> String {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -274,18 +277,18 @@ fn file(text: &str) -> Result<PathBuf, Fault> {
 }
 
 impl HfFile {
-    /// The URL of the file at an endpoint, such as `https://huggingface.co`.
+    /// Returns the URL of the file at an endpoint, such as `https://huggingface.co`.
     #[must_use]
     pub fn at(&self, endpoint: &Url) -> Url {
         self.address(endpoint, &[], "resolve")
     }
 
-    /// The URL of the list of files in a folder, at an endpoint.
+    /// Returns the URL of the list of files in a folder, at an endpoint.
     pub(crate) fn tree(&self, endpoint: &Url) -> Url {
         self.address(endpoint, &["api", "models"], "tree")
     }
 
-    /// The URL of what the server says of the repository, its files included.
+    /// Returns the URL of the server's information about the repository, which includes its files.
     #[cfg(feature = "models")]
     pub(crate) fn info(&self, endpoint: &Url) -> Url {
         let all = Self { file: String::new(), ..self.clone() };
@@ -300,7 +303,7 @@ impl HfFile {
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty();
             path.extend(before).extend(self.repository.split('/')).push(what);
-            // A branch may have slashes; here it is a single component.
+            // A branch may contain slashes; here it is a single component.
             path.push(&self.revision).extend(self.file.split('/').filter(|part| !part.is_empty()));
         }
         url
@@ -312,7 +315,7 @@ impl fmt::Display for Location {
         match self {
             Self::Bucket(at) => write!(f, "{at}"),
             Self::Hf(HfFile { repository, file, revision }) => match revision.as_str() {
-                // The name of a folder may end in slashes, or be nothing else.
+                // The name of a folder may end with slashes, or consist only of slashes.
                 "main" => write!(f, "hf://{repository}/{}", file.trim_matches('/')),
                 _ => write!(f, "hf://{repository}/{}@{revision}", file.trim_matches('/')),
             },
@@ -340,12 +343,12 @@ impl fmt::Debug for Bucket {
     }
 }
 
-/// Scheme, host and port: the place that a token may be sent to.
+/// Returns the scheme, host and port, which identify the server that a token may be sent to.
 pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// A path as people write it: percent-decoded, if it stays the same path and can be printed.
+/// Returns a path in readable form: percent-decoded, if it stays the same path and can be printed.
 fn readable(path: &str) -> String {
     let part = |part: &str| {
         let decoded = percent_decode_str(part).decode_utf8().unwrap_or_default();

@@ -25,12 +25,12 @@ use crate::error::{A_FOLDER, Fault};
 use crate::min_speed::Paced;
 use crate::url::origin;
 
-/// The most redirects that are followed for one request.
+/// The maximum number of redirects that are followed for one request.
 const MAX_REDIRECTS: usize = 10;
-/// How much of the body of an error response is read.
+/// The number of bytes of an error response body that are read.
 const ERROR_BODY: usize = 8 << 10;
 
-/// The longest page of a list, in bytes.
+/// The maximum length in bytes of a page of a list.
 const PAGE: usize = 16 << 20;
 
 /// A page of a list.
@@ -48,30 +48,38 @@ pub(crate) struct Web {
     url: Url,
     /// The `Authorization` header, which only the server of that URL gets.
     token: Option<HeaderValue>,
-    /// The target of the last redirects: later requests begin there, until it refuses one.
-    led: Mutex<Option<Url>>,
-    /// The commit that the server states for the revision in that URL.
+    /// The target of the last redirects. Later requests begin there, until the target refuses one.
+    redirected_to: Mutex<Option<Url>>,
+    /// The commit that the server of that URL states for the revision.
     commit: OnceLock<String>,
     /// The SHA-256 of the file, as the server of that URL states it.
     sha256: OnceLock<[u8; 32]>,
 }
 
 impl Web {
-    /// A file at a URL. `token` is an `Authorization` header; credentials in the URL itself take precedence.
+    /// Takes a file at a URL. `token` is an `Authorization` header; credentials in the URL itself take
+    /// precedence.
     pub(crate) fn new(client: Client, mut url: Url, token: Option<HeaderValue>) -> Self {
         let token = credentials(&url).or(token);
-        // Neither can fail for a URL that has a host.
+        // Neither call can fail for a URL that has a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
-        Self { client, url, token, led: Mutex::default(), commit: OnceLock::new(), sha256: OnceLock::new() }
+        Self {
+            client,
+            url,
+            token,
+            redirected_to: Mutex::default(),
+            commit: OnceLock::new(),
+            sha256: OnceLock::new(),
+        }
     }
 
-    /// Requests bytes of the file; if there is a `pin`, only of that state.
+    /// Requests bytes of the file. With a `pin`, only bytes of that state are accepted.
     pub(crate) async fn get(&self, ask: &Ask, pin: Option<&Version>) -> Result<Answer, Fault> {
-        let led = self.led.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(url) = led {
+        let redirected_to = self.redirected_to.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(url) = redirected_to {
             match self.follow(url, ask, pin).await {
-                // A signed URL expires, so the server that redirected to it is asked for a new one.
+                // A signed URL expires, so ask the server that redirected to it for a new one.
                 Err(Fault::Denied { .. } | Fault::NotFound(_) | Fault::Status { status: 400, .. }) => {}
                 other => return other,
             }
@@ -79,18 +87,19 @@ impl Web {
         self.follow(self.url.clone(), ask, pin).await
     }
 
-    /// The commit of a file of Hugging Face, if the server has stated it.
+    /// Returns the commit of a Hugging Face file, if the server has stated it.
     pub(crate) fn commit(&self) -> Option<&str> {
         self.commit.get().map(String::as_str)
     }
 
-    /// The SHA-256 of a large file of Hugging Face, if the server has stated it.
+    /// Returns the SHA-256 of a large Hugging Face file, if the server has stated it.
     #[cfg(feature = "models")]
     pub(crate) fn stated_sha256(&self) -> Option<[u8; 32]> {
         self.sha256.get().copied()
     }
 
-    /// The whole file in one response, for a server that does not answer requests for ranges; its length, if it is stated.
+    /// Returns the whole file in one response, for a server that does not support requests for ranges, and
+    /// its length, if it is stated.
     #[cfg(feature = "models")]
     pub(crate) async fn stream(&self) -> Result<(Option<u64>, Version, answer::Pieces), Fault> {
         let (_, answer) = self.answered(self.url.clone(), |url| self.get_of(url)).await?;
@@ -103,7 +112,7 @@ impl Web {
         Ok((len, answer::version(&head.headers, len.unwrap_or_default()), pieces(body)))
     }
 
-    /// The whole response at this URL, or at `next`, the URL on this server where the list continues.
+    /// Returns the whole response at this URL, or at `next`, the URL on this server where the list continues.
     pub(crate) async fn page(&self, next: Option<Url>) -> Result<Page, Fault> {
         let begin = next.unwrap_or_else(|| self.url.clone());
         let (url, answer) = self.answered(begin, |url| self.get_of(url)).await?;
@@ -133,11 +142,11 @@ impl Web {
         let (url, answer) = self.answered(url, |url| self.request(url, ask, pin)).await?;
         let answer = read(answer, ask, pin).await?;
         let is_elsewhere = url != self.url;
-        *self.led.lock().unwrap_or_else(PoisonError::into_inner) = is_elsewhere.then_some(url);
+        *self.redirected_to.lock().unwrap_or_else(PoisonError::into_inner) = is_elsewhere.then_some(url);
         Ok(answer)
     }
 
-    /// The response to a request, and the URL that redirects led to.
+    /// Returns the response to a request, and the URL that redirects led to.
     async fn answered(
         &self,
         mut url: Url,
@@ -162,7 +171,7 @@ impl Web {
                 return Ok((url, answer));
             }
             let next = redirected(&url, answer.headers().get(LOCATION))?;
-            // A server adds the slash to the name of a folder, and would send a page that lists it.
+            // The server adds a slash to the name of a folder, and would send a page that lists the folder.
             if origin(&next) == origin(&url) && next.path().strip_suffix('/') == Some(url.path()) {
                 return Err(A_FOLDER);
             }
@@ -171,7 +180,7 @@ impl Web {
         Err(Fault::TooManyRedirects(MAX_REDIRECTS))
     }
 
-    /// A request with the headers that the server of `url` may see.
+    /// Returns a request with the headers that the server of `url` may see.
     fn get_of(&self, url: &Url) -> Builder {
         let request = Request::get(url.as_str()).header(ACCEPT_ENCODING, "identity");
         match self.token.as_ref().filter(|_| origin(url) == origin(&self.url)) {
@@ -197,7 +206,7 @@ impl Web {
     }
 }
 
-/// Where a list continues: `<URL>; rel="next"`, among other links. A URL may contain commas.
+/// Returns the URL where a list continues: `<URL>; rel="next"`, among other links. A URL may contain commas.
 fn next_of(links: &str) -> Option<&str> {
     let mut rest = links;
     loop {
@@ -217,7 +226,7 @@ fn next_of(links: &str) -> Option<&str> {
     }
 }
 
-/// The user name and password of a URL as an `Authorization` header.
+/// Returns the user name and password of a URL as an `Authorization` header.
 fn credentials(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
@@ -230,19 +239,19 @@ fn credentials(url: &Url) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// A commit, as its full hash.
+/// Parses a commit, given as a full hash.
 fn commit(value: &HeaderValue) -> Option<String> {
     let text = value.to_str().ok()?;
     let is_hash = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hash.then(|| text.to_owned())
 }
 
-/// A SHA-256 as an entity tag.
+/// Parses a SHA-256 in an entity tag.
 fn sha256(value: &HeaderValue) -> Option<[u8; 32]> {
     hash_of_hex(value.to_str().ok()?.trim_matches('"'))
 }
 
-/// A hash of 64 hexadecimal digits.
+/// Parses a hash of 64 hexadecimal digits.
 pub(crate) fn hash_of_hex(text: &str) -> Option<[u8; 32]> {
     let mut hash = [0; 32];
     let digits = text.as_bytes();
@@ -297,7 +306,7 @@ async fn read(answer: Response<Paced>, ask: &Ask, pin: Option<&Version>) -> Resu
     Ok(Answer { range, version, pieces: pieces(body) })
 }
 
-/// A response with the whole file is valid only if the whole file was asked for.
+/// Checks a response with the whole file, which is valid only if the whole file was requested.
 fn whole(len: Option<u64>, ask: &Ask, pin: Option<&Version>) -> Result<(std::ops::Range<u64>, u64), Fault> {
     let size = len.ok_or(Fault::NoRanges)?;
     if pin.is_some_and(|pin| pin.size != size) {
@@ -309,7 +318,7 @@ fn whole(len: Option<u64>, ask: &Ask, pin: Option<&Version>) -> Result<(std::ops
     }
 }
 
-/// Checks that the range of a response is the one asked for: it begins at the same byte, and is not longer.
+/// Checks that the range of a response is the requested one: it begins at the same byte, and is not longer.
 fn check_range(range: &std::ops::Range<u64>, size: u64, ask: &Ask) -> Result<(), Fault> {
     let is_right = match ask {
         Ask::Part(asked) => (range.start == asked.start && range.end <= asked.end) || size == 0,
@@ -318,7 +327,7 @@ fn check_range(range: &std::ops::Range<u64>, size: u64, ask: &Ask) -> Result<(),
     if is_right { Ok(()) } else { Err(Fault::Answer("Content-Range is another range than was asked for")) }
 }
 
-/// The bytes of a body as they arrive.
+/// Returns the bytes of a body as they arrive.
 fn pieces(body: Paced) -> answer::Pieces {
     Box::pin(stream::try_unfold(body, |mut body| async move {
         loop {
@@ -335,7 +344,7 @@ fn pieces(body: Paced) -> answer::Pieces {
     }))
 }
 
-/// The beginning of the body of an error response, as far as it arrives in time.
+/// Returns the beginning of the body of an error response, as far as it arrives in time.
 async fn beginning(body: Paced) -> Vec<u8> {
     let mut all = Vec::new();
     let mut pieces = pieces(body);

@@ -1,5 +1,6 @@
-//! What a caller asks of an opening, a conversion, an edit or a listing: pins, options, patterns of tensor names, rules for dtypes,
-//! quantization presets, and the wording of errors about them. This crate reads no file.
+//! The options for opening, converting, editing and listing models: pins, options of a conversion, patterns
+//! of tensor names, rules for dtypes, quantization presets, and the wording of errors about them. This crate
+//! reads no file.
 //!
 //! ```
 //! use modelfmt_rules::globs::Globs;

@@ -1,4 +1,4 @@
-//! Pins: hashes that say what a file must be, from a source that the caller trusts.
+//! Pins: hashes from a trusted source that say which file the caller expects.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,14 +20,14 @@ use crate::wording::ParseError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pin {
-    /// The BLAKE3 of the whole file, as `b3sum` prints it. With an outboard beside the file, a read costs little more than its
-    /// bytes; without one the whole file is hashed once, when it is opened.
+    /// The BLAKE3 of the whole file, as `b3sum` prints it. With an outboard beside the file, a read costs
+    /// little more than its bytes; without one, the whole file is hashed once, when it is opened.
     B3([u8; 32]),
-    /// The BLAKE3 of the bytes of an AERO file before its first payload: header, table of contents and names. The hashes in them
-    /// fix everything else.
+    /// The BLAKE3 of the bytes of an AERO file before its first payload: header, table of contents and names.
+    /// The hashes in these bytes cover everything else.
     Aero([u8; 32]),
-    /// The statement of a sealed APR2 file or set: the hash that its signatures sign. It fixes names, shapes, metadata and values,
-    /// but not who has signed and who can open the file.
+    /// The statement of a sealed APR2 file or set: the hash that its signatures sign. It covers names,
+    /// shapes, metadata and values, but not the signers and the recipients of the file.
     Seal([u8; 32]),
 }
 
@@ -50,14 +50,14 @@ impl fmt::Display for Pin {
 }
 
 /// The message that says what a valid pin looks like.
-const RIGHT: &str = "a pin is b3:HEX (the BLAKE3 of the whole file), aero:HEX (of an AERO's bytes before its payloads) or seal:HEX (the statement of \
+const SYNTAX: &str = "a pin is b3:HEX (the BLAKE3 of the whole file), aero:HEX (of an AERO's bytes before its payloads) or seal:HEX (the statement of \
                      a sealed APR2), with 64 hex digits";
 
 impl FromStr for Pin {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let unknown = |why: &str| ParseError::new(format!("{why}; {RIGHT}"));
+        let unknown = |why: &str| ParseError::new(format!("{why}; {SYNTAX}"));
         let (kind, digits) =
             text.split_once(':').ok_or_else(|| unknown("it does not say which kind of pin it is"))?;
         let make = match kind {

@@ -11,11 +11,11 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Se
 use super::{KeyError, List, MAX_DEPTH, Object, Value};
 use crate::names::{NameError, NameTable};
 
-/// The single key of the map in which serde_json delivers every number, as text, under its feature `arbitrary_precision`. Any
-/// crate of a build may switch that feature on.
+/// The single key of the map in which serde_json delivers every number as text if its feature
+/// `arbitrary_precision` is enabled. Any crate of a build may enable it.
 const SERDE_JSON_NUMBER: &str = "$serde_json::private::Number";
 
-/// Limits of parsing.
+/// Options and limits of parsing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseOptions {
     max_depth: u32,
@@ -24,28 +24,29 @@ pub struct ParseOptions {
 }
 
 impl ParseOptions {
-    /// The default options: at most [`MAX_DEPTH`] levels, and no limit on the number of nodes.
+    /// Returns the default options: at most [`MAX_DEPTH`] levels, no limit on the number of nodes.
     #[must_use]
     pub const fn new() -> Self {
         Self { max_depth: MAX_DEPTH, max_nodes: u64::MAX, last_of_repeated: false }
     }
 
-    /// Refuses containers below level `levels`: 0 allows scalars only. [`MAX_DEPTH`] is the greatest possible limit.
+    /// Refuses containers nested deeper than `levels`: 0 allows scalars only. Values above [`MAX_DEPTH`] have
+    /// no effect.
     #[must_use]
     pub const fn with_max_depth(mut self, levels: u32) -> Self {
         self.max_depth = if levels < MAX_DEPTH { levels } else { MAX_DEPTH };
         self
     }
 
-    /// Refuses trees of more than `nodes` values, where each scalar and each container is one.
+    /// Refuses trees of more than `nodes` values. Each scalar and each container counts as one.
     #[must_use]
     pub const fn with_max_nodes(mut self, nodes: u64) -> Self {
         self.max_nodes = nodes;
         self
     }
 
-    /// Keeps the last value of a key that occurs several times in an object, instead of refusing the key. This is for formats
-    /// whose own tools write such objects and read them that way.
+    /// Keeps the last value of a key that occurs several times in an object, instead of refusing the key.
+    /// This is for formats whose own tools write such objects and read them this way.
     #[must_use]
     pub const fn with_last_of_repeated(mut self) -> Self {
         self.last_of_repeated = true;
@@ -61,19 +62,20 @@ impl Default for ParseOptions {
 
 /// Reads a [`Value`] from a self-describing format, such as JSON or MessagePack.
 ///
-/// Refuses, with an error that says so: containers nested too deep, more nodes than the options allow, duplicate keys,
-/// keys that are not text, and MessagePack's extension types. An integer that neither `i64` nor `u64` holds becomes the
-/// nearest float, as serde_json delivers it, while [`json::parse`](super::json::parse) keeps it; a number too large for a float is
-/// refused.
+/// These are errors: containers nested too deep, more nodes than the options allow, duplicate keys, keys that
+/// are not text, numbers too large for a float, and MessagePack's extension types. An integer that fits
+/// neither `i64` nor `u64` becomes the nearest float, because serde_json delivers it as one;
+/// [`json::parse`](super::json::parse) keeps it.
 ///
-/// rmp-serde does not tell text that is not UTF-8 from bytes: it arrives as [`Value::Bytes`]. As a key it is refused.
+/// rmp-serde delivers text that is not UTF-8 as bytes, so it becomes [`Value::Bytes`]. As a key it is an
+/// error.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ValueSeed {
     options: ParseOptions,
 }
 
 impl ValueSeed {
-    /// A seed with these options.
+    /// Creates a seed with these options.
     #[must_use]
     pub const fn new(options: ParseOptions) -> Self {
         Self { options }
@@ -88,7 +90,8 @@ impl<'de> DeserializeSeed<'de> for ValueSeed {
     }
 }
 
-/// Reads like [`ValueSeed`], but from JSON text with numbers that serde_json changes, such as integers beyond 64 bits.
+/// Reads like [`ValueSeed`], but from JSON text with numbers that serde_json changes, such as integers beyond
+/// 64 bits.
 #[cfg(feature = "json")]
 pub(super) struct ExactSeed {
     pub(super) options: ParseOptions,
@@ -143,8 +146,8 @@ impl<'de> Visitor<'de> for MemberSeed<'_> {
     }
 }
 
-/// A number that serde_json delivers as another one (an integer beyond 64 bits, a float that JSON lacks), with the number of
-/// numbers before it in the text.
+/// A number that serde_json delivers as a different one (an integer beyond 64 bits, a float that JSON lacks),
+/// with the count of the numbers before it in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KnownNumber {
     pub(super) before: u64,
@@ -171,15 +174,15 @@ impl State<'_> {
     }
 }
 
-/// Checks a tree as [`ValueSeed`] does, with the same errors, but keeps nothing: for trees that are parsed again on first use.
-/// Returns the kind of the value.
+/// Checks a tree like [`ValueSeed`], with the same errors, but keeps nothing: for trees that are parsed again
+/// on first use. Returns the kind of the value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckSeed {
     options: ParseOptions,
 }
 
 impl CheckSeed {
-    /// A seed with these options.
+    /// Creates a seed with these options.
     #[must_use]
     pub const fn new(options: ParseOptions) -> Self {
         Self { options }
@@ -187,7 +190,7 @@ impl CheckSeed {
 }
 
 impl<'de> DeserializeSeed<'de> for CheckSeed {
-    /// The kind of the value, as [`Value::kind`] returns it.
+    /// The kind of the value: the text that [`Value::kind`] returns.
     type Value = &'static str;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<&'static str, D::Error> {
@@ -195,17 +198,18 @@ impl<'de> DeserializeSeed<'de> for CheckSeed {
     }
 }
 
-/// What to build from a tree while it is read.
+/// What to build from a tree while it is being read.
 trait Make {
     type Value;
     type List: Default;
     type Map: Default;
 
-    /// Makes a value that is not a container.
+    /// Makes a value from a scalar.
     fn leaf(value: Value) -> Self::Value;
     fn push(list: &mut Self::List, item: Self::Value);
     fn list(list: Self::List) -> Self::Value;
-    /// Adds a member. If the key is already present, `replace` says whether its value is replaced or an error is returned.
+    /// Adds a member. If the key is already present, `replace` decides whether its value is replaced or an
+    /// error is returned.
     fn insert(map: &mut Self::Map, key: String, item: Self::Value, replace: bool) -> Result<(), KeyError>;
     fn map(map: Self::Map) -> Self::Value;
 }
@@ -244,7 +248,7 @@ impl Make for Tree {
     }
 }
 
-/// Builds nothing but the kind of each value, and the keys of the objects that are being read, to find duplicates.
+/// Builds only the kind of each value. Keeps the keys of the objects that are being read, to find duplicates.
 struct Nothing;
 
 impl Make for Nothing {
@@ -276,14 +280,14 @@ impl Make for Nothing {
 }
 
 impl<'de> Deserialize<'de> for Value {
-    /// Reads as [`ValueSeed`] does, with its defaults.
+    /// Reads like [`ValueSeed`] with the default options.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         ValueSeed::default().deserialize(deserializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Object {
-    /// Reads as [`ValueSeed`] does, with its defaults. Refuses anything but a map.
+    /// Reads like [`ValueSeed`] with the default options. Refuses anything but a map.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Object(object) => Ok(object),
@@ -313,7 +317,7 @@ impl<'a, M> Node<'a, M> {
         Self { options, depth: 0, state, made: PhantomData }
     }
 
-    /// The seed for the content of the container that begins here.
+    /// Returns the seed for the content of the container that begins here.
     fn inside<E: Error>(self) -> Result<Self, E> {
         if self.depth >= self.options.max_depth {
             return Err(E::custom(TooDeep(self.options.max_depth)));
@@ -356,7 +360,7 @@ impl<'de, M: Make> Visitor<'de> for Node<'_, M> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<M::Value, D::Error> {
-        // This counts as a level, so that no chain of such values exceeds the limit.
+        // This counts as a level, so that a chain of such values cannot exceed the limit.
         deserializer.deserialize_any(self.inside()?)
     }
 
@@ -434,8 +438,8 @@ impl fmt::Display for TooDeep {
     }
 }
 
-/// Parses the text of a number, as delivered under serde_json's `arbitrary_precision`, into the value that serde_json delivers
-/// without it.
+/// Parses the text of a number, as delivered under serde_json's `arbitrary_precision`. Returns the value that
+/// serde_json delivers without that feature.
 fn number<E: Error>(text: &str) -> Result<Value, E> {
     let is_json = text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
         && text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
@@ -453,12 +457,12 @@ fn number<E: Error>(text: &str) -> Result<Value, E> {
 /// A key of a map.
 struct Key {
     text: String,
-    /// Whether the deserializer delivered text at once, although an optional value was requested.
+    /// Whether the deserializer delivered text directly, although an optional value was requested.
     bare: bool,
 }
 
-/// Reads a key as if it were optional, to tell two cases apart: for a key of the input, serde_json's reader answers that it is
-/// present (`visit_some`); for the key that marks a number, it delivers text at once. So a file's own
+/// Reads a key as if it were optional, to tell two cases apart. For a key of the input, serde_json's reader
+/// calls `visit_some`; for the key that marks a number, it delivers text directly. So a file's own
 /// `{"$serde_json::private::Number": "1"}` stays an object.
 struct KeySeed;
 
@@ -509,7 +513,7 @@ impl Visitor<'_> for Text {
     }
 }
 
-/// Reads a string. It borrows from the input if it has no escapes.
+/// Reads a string, which is borrowed from the input if it has no escapes.
 #[derive(Clone, Copy, Debug)]
 pub struct TextSeed;
 

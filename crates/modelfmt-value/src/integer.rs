@@ -5,12 +5,12 @@ use std::fmt;
 
 /// A signed integer of 128 bits.
 ///
-/// Each number has one representation, so 5 read from JSON equals 5 made from an `i64`. JSON files do have integers beyond
-/// 64 bits, such as `"model_max_length": 1000000000000000019884624838656`.
+/// Each number has one representation: 5 read from JSON equals 5 made from an `i64`. JSON files do contain
+/// integers beyond 64 bits, such as `"model_max_length": 1000000000000000019884624838656`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Integer {
-    // The halves of an i128. An i128 itself would need an alignment of 16 bytes and make every value of a tree larger. In this
-    // order of fields, the derived `Ord` is the order of the numbers.
+    // The halves of an i128. An i128 itself would need an alignment of 16 bytes and make every value of a
+    // tree larger. With the fields in this order, the derived `Ord` is the order of the numbers.
     high: i64,
     low: u64,
 }
@@ -20,20 +20,20 @@ impl Integer {
         (self.high as i128) << 64 | self.low as i128
     }
 
-    /// The number as `u64`; `None` if it is negative, or above 2^64 − 1.
+    /// Returns the number as `u64`; `None` if it is negative or above 2^64 − 1.
     #[must_use]
     pub const fn as_u64(self) -> Option<u64> {
         if self.high == 0 { Some(self.low) } else { None }
     }
 
-    /// The number as `i64`; `None` if it is below −2^63 or above 2^63 − 1.
+    /// Returns the number as `i64`; `None` if it is below −2^63 or above 2^63 − 1.
     #[must_use]
     pub const fn as_i64(self) -> Option<i64> {
         let low = self.low.cast_signed();
         if self.high == low >> 63 { Some(low) } else { None }
     }
 
-    /// The number as `f64`; `None` if it would have to be rounded.
+    /// Returns the number as `f64`; `None` if it would have to be rounded.
     #[must_use]
     pub const fn as_f64(self) -> Option<f64> {
         let number = self.to_i128();
@@ -46,7 +46,7 @@ impl Integer {
         }
     }
 
-    /// Whether the number is below zero.
+    /// Returns whether the number is below zero.
     #[must_use]
     pub const fn is_negative(self) -> bool {
         self.high < 0

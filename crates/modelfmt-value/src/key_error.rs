@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{Quoted, Value};
 
-/// An error about a key: it is missing, its value has the wrong type, or it is already present and was to be inserted.
+/// An error about a key: it is missing, its value has the wrong type, or it was inserted twice.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyError {
     key: String,
@@ -22,7 +22,8 @@ enum What {
 tensor_core::debug_as_sentence!(KeyError);
 
 impl KeyError {
-    /// The error that `key` has the value `found` (or none) instead of `expected`, which is described as in "a string".
+    /// Creates the error for a `key` that is missing or has a value of the wrong type. `expected` is text
+    /// such as "a string".
     #[must_use]
     pub fn new(key: impl Into<String>, expected: &'static str, found: Option<&Value>) -> Self {
         let what = match found {
@@ -32,31 +33,31 @@ impl KeyError {
         Self { key: key.into(), what }
     }
 
-    /// The error that a key is already present.
+    /// Creates the error for a key that is already present.
     pub(super) const fn duplicate(key: String) -> Self {
         Self { key, what: What::Duplicate }
     }
 
-    /// The same error as seen from the object that contains this one under `parent`: `path` becomes `parts[3].path`.
+    /// Adds the key `parent` of the object that contains this one: `path` becomes `parts[3].path`.
     #[must_use]
     pub fn within(mut self, parent: impl fmt::Display) -> Self {
         self.key = format!("{parent}.{}", self.key);
         self
     }
 
-    /// The key, preceded by the keys that lead to it, such as `parts[3].path`.
+    /// Returns the key, preceded by the keys that lead to it, such as `parts[3].path`.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Whether the key is missing.
+    /// Returns whether the key is missing.
     #[must_use]
     pub const fn is_missing(&self) -> bool {
         matches!(self.what, What::Missing { .. })
     }
 
-    /// Whether the key was already present.
+    /// Returns whether the key was already present.
     #[must_use]
     pub const fn is_duplicate(&self) -> bool {
         matches!(self.what, What::Duplicate)

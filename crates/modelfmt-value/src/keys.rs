@@ -5,15 +5,15 @@ use super::{KeyError, List, Object, Value};
 
 macro_rules! typed {
     ($($required:ident $optional:ident $type:ty, $accessor:ident, $expected:literal;)*) => {
-        /// Typed access to keys. `required_…` fails if the key is missing; `optional_…` returns `None` if it is missing or
-        /// null.
+        /// Typed access to keys. `required_…` fails if the key is missing. `optional_…` returns `None` if the
+        /// key is missing or its value is null.
         impl Object {
             $(
                 #[doc = concat!("The value under `key`, which must be ", $expected, ".")]
                 ///
                 /// # Errors
                 ///
-                /// [`KeyError`] if the key is missing or its value is of another type.
+                /// [`KeyError`] if the key is missing or its value has another type.
                 pub fn $required(&self, key: &str) -> Result<$type, KeyError> {
                     let found = self.get(key);
                     found.and_then(Value::$accessor).ok_or_else(|| KeyError::new(key, $expected, found))
@@ -23,7 +23,7 @@ macro_rules! typed {
                 ///
                 /// # Errors
                 ///
-                /// [`KeyError`] if its value is of another type and not null.
+                /// [`KeyError`] if the value has another type and is not null.
                 pub fn $optional(&self, key: &str) -> Result<Option<$type>, KeyError> {
                     match self.get(key) {
                         None | Some(Value::Null) => Ok(None),
@@ -47,7 +47,7 @@ typed! {
 }
 
 impl Object {
-    /// The value of `key`, of any type.
+    /// Returns the value of `key`, of any type.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! The tree of metadata that all formats share.
+//! The metadata tree that all formats share.
 //!
-//! [`Value`] is filled by a serde visitor of our own (`ValueSeed`) and written by a serializer of our own, because
-//! cargo unifies features over a whole build: whether `serde_json::Value` sorts its keys or keeps their order, and how
-//! it takes numbers, is decided by crates that have nothing to do with this one. Here order is kept, duplicate keys are
-//! refused, and depth is limited, with every format that serde reads.
+//! [`Value`] has its own serde visitor (`ValueSeed`) and serializer, because cargo unifies features over a
+//! whole build. Whether `serde_json::Value` sorts its keys, and how it represents numbers, depends on
+//! unrelated crates. Here the order is kept, duplicate keys are refused, and depth is limited, for every
+//! format that serde reads.
 //!
 //! ```
 //! use modelfmt_value::{Object, Value};
@@ -24,16 +24,17 @@
 //!
 //! # Memory
 //!
-//! Parsing allocates in proportion to the input, never to a length that the input claims. A member of an array takes about
-//! the bytes that it has in MessagePack ([`List`]); a member of an object `size_of::<Value>()` (32 bytes on a 64-bit target), the
-//! bytes of its key and 8 more, once objects have more than 16 members also about 20 in a hash table, and a quarter more of
-//! all but the table as it grows. An object takes about 100 bytes for itself.
-//! `ParseOptions::with_max_nodes` puts an absolute cap on it.
+//! Parsing allocates in proportion to the input, never to a length that the input claims. A member of an
+//! array takes about the bytes that it has in MessagePack ([`List`]). A member of an object takes
+//! `size_of::<Value>()` (32 bytes on a 64-bit target), the bytes of its key and 8 more. In objects of more
+//! than 16 members, each also takes about 20 bytes in a hash table. While an object grows, everything but the
+//! table may take a quarter more. An object itself takes about 100 bytes. `ParseOptions::with_max_nodes` sets
+//! an absolute limit.
 //!
 //! # Features
 //!
-//! - `serde`: trees from and to any format of serde.
-//! - `json`: trees from and to JSON text; enables `serde`.
+//! - `serde`: reads and writes trees in any format of serde.
+//! - `json`: reads and writes trees as JSON text; enables `serde`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -70,10 +71,10 @@ pub use names::{NameError, NameTable};
 pub use object::{IntoIter, Iter, Object};
 pub use plain::float_from_bits;
 
-/// How deep containers may be nested. A container that holds only scalars is at level 1.
+/// The maximum depth of nested containers. A container that holds only scalars is at level 1.
 ///
-/// JSON and MessagePack may nest 127 levels; deeper trees are refused. Writing has the same limit, so that everything that is
-/// written can be read.
+/// JSON and MessagePack may nest 127 levels; deeper trees are refused. Writing has the same limit, so that
+/// everything that is written can be read.
 pub const MAX_DEPTH: u32 = 127;
 
 /// A metadata value.
@@ -82,7 +83,7 @@ pub const MAX_DEPTH: u32 = 127;
 /// never equal to a float.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// Nothing: JSON's `null`, MessagePack's `nil`.
+    /// No value: JSON's `null`, MessagePack's `nil`.
     #[default]
     Null,
     /// True or false.
@@ -93,7 +94,7 @@ pub enum Value {
     Float(f64),
     /// Text.
     String(String),
-    /// Bytes: MessagePack's `bin`. Human-readable formats get them as lower-case hex digits.
+    /// Bytes: MessagePack's `bin`. Human-readable formats write them as lower-case hex digits.
     Bytes(Vec<u8>),
     /// A list.
     Array(List),
@@ -102,7 +103,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The kind of the value with its article, for messages, such as "a string".
+    /// Returns the kind of the value with its article, for messages, such as "a string".
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -118,7 +119,8 @@ impl Value {
         }
     }
 
-    /// Whether JSON can express every number in the tree: none is a NaN or an infinity.
+    /// Returns whether JSON can express every number in the tree, which means that there is no NaN or
+    /// infinity.
     #[must_use]
     pub fn is_json(&self) -> bool {
         match self {
@@ -129,31 +131,31 @@ impl Value {
         }
     }
 
-    /// Whether this is [`Value::Null`].
+    /// Returns whether this is [`Value::Null`].
     #[must_use]
     pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// The boolean; `None` if the value is not a boolean.
+    /// Returns the boolean; `None` if the value is not a boolean.
     #[must_use]
     pub const fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(b) = self { Some(*b) } else { None }
     }
 
-    /// The integer; `None` if the value is not an integer or does not fit `u64`.
+    /// Returns the integer; `None` if the value is not an integer or does not fit `u64`.
     #[must_use]
     pub const fn as_u64(&self) -> Option<u64> {
         if let Self::Int(n) = self { n.as_u64() } else { None }
     }
 
-    /// The integer; `None` if the value is not an integer or does not fit `i64`.
+    /// Returns the integer; `None` if the value is not an integer or does not fit `i64`.
     #[must_use]
     pub const fn as_i64(&self) -> Option<i64> {
         if let Self::Int(n) = self { n.as_i64() } else { None }
     }
 
-    /// The float, or the integer if `f64` holds it exactly.
+    /// Returns the float, or the integer if `f64` holds it exactly; `None` for any other value.
     #[must_use]
     pub const fn as_f64(&self) -> Option<f64> {
         match self {
@@ -163,55 +165,56 @@ impl Value {
         }
     }
 
-    /// The text; `None` if the value is not a string.
+    /// Returns the text; `None` if the value is not a string.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(s) = self { Some(s) } else { None }
     }
 
-    /// The bytes; `None` if the value is not bytes.
+    /// Returns the bytes; `None` if the value is not bytes.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         if let Self::Bytes(b) = self { Some(b) } else { None }
     }
 
-    /// The members; `None` if the value is not an array.
+    /// Returns the members; `None` if the value is not an array.
     #[must_use]
     pub const fn as_array(&self) -> Option<&List> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }
 
-    /// The object; `None` if the value is not an object.
+    /// Returns the object; `None` if the value is not an object.
     #[must_use]
     pub const fn as_object(&self) -> Option<&Object> {
         if let Self::Object(object) = self { Some(object) } else { None }
     }
 
-    /// The object, mutable; `None` if the value is not an object.
+    /// Returns the object for modification; `None` if the value is not an object.
     #[must_use]
     pub const fn as_object_mut(&mut self) -> Option<&mut Object> {
         if let Self::Object(object) = self { Some(object) } else { None }
     }
 
-    /// The value of `key`; `None` if this is not an object or does not have the key.
+    /// Returns the value of `key`; `None` if this is not an object or does not have the key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_object()?.get(key)
     }
 
-    /// The object, or an empty one if the value is not an object.
+    /// Returns the object, or an empty one if the value is not an object.
     #[must_use]
     pub fn into_object(self) -> Object {
         if let Self::Object(object) = self { object } else { Object::new() }
     }
 
-    /// The value at the end of a path of keys; `None` if an object on the way does not have the key.
+    /// Returns the value at the end of a path of keys; `None` if a value on the way is not an object or lacks
+    /// the key.
     #[must_use]
     pub fn path<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> Option<&Self> {
         keys.into_iter().try_fold(self, |value, key| value.get(key))
     }
 
-    /// The same value, with the keys of every object in it sorted by their bytes.
+    /// Returns the value with the keys of every object in it sorted by their bytes.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.sort_keys_in_depth();
@@ -291,7 +294,7 @@ impl<T: Into<Self>> FromIterator<T> for Value {
     }
 }
 
-/// Prints a key from a file: quoted, with control characters escaped, and shortened if it is long.
+/// Prints a key from a file: in quotes, with control characters escaped, and shortened if it is long.
 struct Quoted<'a>(&'a str);
 
 impl Quoted<'_> {

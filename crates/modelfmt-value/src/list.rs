@@ -1,7 +1,7 @@
-//! A list of values that takes about as many bytes as in a file.
+//! A list of values that takes about as much memory as its encoding in a file.
 //!
-//! Vocabularies and tables of numbers have millions of members, and every [`Value`] takes 32 bytes. So a list keeps its members
-//! encoded, and decodes them on access.
+//! Vocabularies and tables of numbers have millions of members, and every [`Value`] takes 32 bytes. A list
+//! therefore keeps its members encoded and decodes them on access.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -12,8 +12,8 @@ use super::{Integer, Object, Value};
 
 /// A list of values.
 ///
-/// Members are decoded on access. Both iterating over all members and getting one by its position take time in proportion to
-/// the list. Lists inside lists share the bytes of the outer one.
+/// Members are decoded on access. Iterating over all members and getting one by its position both take time
+/// in proportion to the list. A list inside a list shares the bytes of the outer one.
 #[derive(Clone, Default)]
 pub struct List(Box<Inner>);
 
@@ -28,25 +28,26 @@ struct Inner {
 }
 
 impl List {
-    /// A list without members.
+    /// Creates a list without members.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty list with capacity for members of so many bytes: a number takes up to 9, a string its own bytes and up to 5.
+    /// Creates an empty list with capacity for `nbytes` bytes of members. A number takes up to 9 bytes, a
+    /// string up to 5 more than its own.
     #[must_use]
     pub fn with_capacity(nbytes: usize) -> Self {
         Self(Box::new(Inner { bytes: Arc::new(Vec::with_capacity(nbytes)), ..Inner::default() }))
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether the list has no members.
+    /// Returns whether the list has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
@@ -60,7 +61,7 @@ impl List {
         }
         let bytes = Arc::make_mut(&mut self.0.bytes);
         let value = value.into();
-        // Grow by a quarter: doubling would need up to three times the final memory for a moment.
+        // Grow by a quarter: doubling would temporarily need up to three times the final memory.
         if bytes.capacity().saturating_sub(bytes.len()) < 32 {
             bytes.reserve_exact(32.max(bytes.len() / 4));
         }
@@ -69,19 +70,19 @@ impl List {
         self.0.len = self.0.len.saturating_add(1);
     }
 
-    /// The member at a position.
+    /// Returns the member at a position.
     #[must_use]
     pub fn get(&self, position: usize) -> Option<Value> {
         self.iter().nth(position)
     }
 
-    /// The members in order.
+    /// Returns the members in order.
     #[must_use]
     pub fn iter(&self) -> Items<'_> {
         Items { list: self, rest: self.own(), left: self.0.len }
     }
 
-    /// The members as strings; `None` unless all of them are strings.
+    /// Returns the members as strings; `None` unless all of them are strings.
     #[must_use]
     pub fn texts(&self) -> Option<Vec<&str>> {
         let mut rest = self.own();
@@ -99,7 +100,7 @@ impl List {
         }
     }
 
-    /// Inserts a member before the others. Takes time in proportion to the list.
+    /// Inserts a member at the front. Takes time in proportion to the list.
     pub fn push_front(&mut self, value: impl Into<Value>) {
         *self = std::iter::once(value.into()).chain(self.iter()).collect();
     }
@@ -167,7 +168,7 @@ impl From<Vec<Value>> for List {
 
 impl PartialEq for List {
     fn eq(&self, other: &Self) -> bool {
-        // Objects with the same keys in another order are equal but have other bytes.
+        // Objects with the same keys in another order are equal but are encoded differently.
         self.0.len == other.0.len && (self.own() == other.own() || self.iter().eq(other.iter()))
     }
 }
@@ -181,7 +182,7 @@ impl fmt::Debug for List {
 }
 
 impl List {
-    /// Decodes the value that begins with `raw`. The members of an object are removed from `rest`.
+    /// Decodes the value that begins with `raw`. For an object, takes its members from `rest`.
     fn value(&self, raw: Raw<'_>, rest: &mut &[u8]) -> Value {
         match raw {
             Raw::Null => Value::Null,
@@ -209,7 +210,7 @@ impl List {
     }
 }
 
-/// The encoded form of a member, without the members of an object.
+/// The encoded form of a member. For an object, it excludes the members.
 #[derive(Clone, Copy)]
 enum Raw<'a> {
     Null,
@@ -222,7 +223,7 @@ enum Raw<'a> {
     Map { len: usize },
 }
 
-// The tags of encoded values. Smaller tags are the integers from 0 to 127.
+// The tags of encoded values. Tags below these are the integers from 0 to 127.
 const NULL: u8 = 0x80;
 const FALSE: u8 = 0x81;
 const TRUE: u8 = 0x82;
@@ -241,10 +242,10 @@ const BYTES: u8 = 0x8e;
 const LIST: u8 = 0x8f;
 const MAP: u8 = 0x90;
 const I128: u8 = 0x91;
-/// Tags from here on begin a short string; the tag holds its length.
+/// The first tag of short strings; the difference from it is the length.
 const SHORT: u8 = 0xa0;
 
-/// Appends an encoded value. Equal scalars, strings and lists of them have equal bytes.
+/// Encodes a value and appends it. Equal scalars, strings, and lists of them have equal bytes.
 fn put(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.push(NULL),
@@ -302,7 +303,7 @@ fn put_int(number: Integer, out: &mut Vec<u8>) {
 #[allow(clippy::cast_possible_truncation, reason = "compared with what was there before")]
 fn put_float(number: f64, out: &mut Vec<u8>) {
     let short = number as f32;
-    // Machines may change the payload of a NaN when they convert it.
+    // Converting a NaN may change its payload on some machines.
     if !number.is_nan() && f64::from(short).to_bits() == number.to_bits() {
         out.push(F32);
         out.extend(short.to_le_bytes());
@@ -323,7 +324,7 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend(text.as_bytes());
 }
 
-/// Appends a length, seven bits per byte, the lowest first.
+/// Appends a length, seven bits per byte, lowest bits first.
 #[allow(clippy::cast_possible_truncation, reason = "of seven bits")]
 fn put_len(mut len: usize, out: &mut Vec<u8>) {
     while len >= 0x80 {

@@ -8,50 +8,52 @@ use std::vec;
 use super::object_keys::Keys;
 use super::{KeyError, Value};
 
-/// Keys with their values, in the order in which they were inserted; no key occurs twice.
+/// Keys with their values, in the order in which they were inserted. No key occurs twice.
 ///
-/// Finding a key takes constant time, so a hostile file with a million keys costs time in proportion to its length. The hash
-/// has a different seed in each object. Two objects are equal if they have the same keys with equal values, in any order.
+/// Finding a key takes constant time, so a hostile file with a million keys costs time in proportion to its
+/// length. The seed of the hash is different in each object. Two objects are equal if they have the same keys
+/// with equal values, in any order.
 #[derive(Clone, Default)]
 pub struct Object {
-    /// One key for each value; `None` if there are none. Behind a pointer, so that a [`Value`] does not become larger.
+    /// One key for each value; `None` if there are no keys. Boxed, so that a [`Value`] does not become
+    /// larger.
     keys: Option<Box<Keys>>,
     values: Vec<Value>,
 }
 
 impl Object {
-    /// An object without keys; allocates nothing.
+    /// Creates an object without keys; allocates nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self { keys: None, values: Vec::new() }
     }
 
-    /// The number of keys.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether the object has no keys.
+    /// Returns whether the object has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(self.position(key)?)
     }
 
-    /// The value of `key`, mutable.
+    /// Returns the value of `key` for modification.
     #[must_use]
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let at = self.position(key)?;
         self.values.get_mut(at)
     }
 
-    /// Whether the object has `key`.
+    /// Returns whether the object has `key`.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
         self.position(key).is_some()
@@ -73,7 +75,7 @@ impl Object {
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if `key` is already present; then nothing has changed.
+    /// [`KeyError`] if `key` is already present; the object is then unchanged.
     pub fn try_insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), KeyError> {
         let key = key.into();
         if self.contains_key(&key) {
@@ -83,9 +85,9 @@ impl Object {
         Ok(())
     }
 
-    /// Adds a value under `prefix` followed by `key`. If that key has another value, the prefix is repeated until the key is free,
-    /// so that no value is lost.
-    pub fn insert_beside(&mut self, prefix: &str, key: &str, value: impl Into<Value>) {
+    /// Adds a value under the key `prefix` + `key`. If that key has a different value, the prefix is repeated
+    /// until the key is free, so that no value is lost.
+    pub fn insert_with_prefix(&mut self, prefix: &str, key: &str, value: impl Into<Value>) {
         let (mut key, value) = (format!("{prefix}{key}"), value.into());
         while self.get(&key).is_some_and(|there| *there != value) {
             key.insert_str(0, prefix);
@@ -95,7 +97,8 @@ impl Object {
         }
     }
 
-    /// Removes `key` and returns its value; the others keep their order. Takes time in proportion to the number of keys.
+    /// Removes `key` and returns its value. The other keys keep their order. Takes time in proportion to the
+    /// number of keys.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.position(key)?;
         if let Some(keys) = &mut self.keys {
@@ -119,30 +122,31 @@ impl Object {
         self.keys = Some(Box::new(kept));
     }
 
-    /// Keys and values, in order.
+    /// Returns the keys and values, in order.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         Iter { object: self, range: 0..self.len() }
     }
 
-    /// Keys and mutable values, in order.
+    /// Returns the keys and mutable values, in order.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&str, &mut Value)> + DoubleEndedIterator {
         let keys = self.keys.as_deref();
         let key = move |at| keys.and_then(|keys| keys.get(at)).unwrap_or_default();
         self.values.iter_mut().enumerate().map(move |(at, value)| (key(at), value))
     }
 
-    /// The keys, in order.
+    /// Returns the keys, in order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> + DoubleEndedIterator + Clone {
         (0..self.len()).map(|at| self.key(at))
     }
 
-    /// The values, in order.
+    /// Returns the values, in order.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> + DoubleEndedIterator + Clone {
         self.values.iter()
     }
 
-    /// Sorts the entries by the bytes of their keys. Objects inside keep their order; [`sorted`](Self::sorted) sorts them too.
+    /// Sorts the entries by the bytes of their keys. Nested objects keep their order;
+    /// [`sorted`](Self::sorted) sorts them too.
     pub fn sort_keys(&mut self) {
         if self.keys().is_sorted() {
             return;
@@ -157,7 +161,7 @@ impl Object {
         *self = sorted;
     }
 
-    /// The same object with its keys, and those of every object inside, sorted by their bytes.
+    /// Returns the object with its keys, and those of every nested object, sorted by their bytes.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.sort_keys_in_depth();
@@ -184,14 +188,14 @@ impl Object {
         self.keys.as_ref()?.position(key)
     }
 
-    /// The key at a position, which must exist.
+    /// Returns the key at a position, which must exist.
     fn key(&self, at: usize) -> &str {
         self.keys.as_ref().and_then(|keys| keys.get(at)).unwrap_or_default()
     }
 
     /// Appends an entry whose key must not be present yet.
     fn push(&mut self, key: &str, value: Value) {
-        // Grow by a quarter, as a list does: doubling would need up to three times the final memory for a moment.
+        // Grow by a quarter: doubling would temporarily need up to three times the final memory.
         if self.values.len() == self.values.capacity() {
             self.values.reserve_exact(2.max(self.values.len() / 4));
         }
@@ -362,9 +366,9 @@ mod tests {
     #[test]
     fn insert_beside_hides_nothing() {
         let mut object = Object::from_iter([("a", 1), ("p.a", 2)]);
-        object.insert_beside("p.", "a", 3);
-        object.insert_beside("p.", "a", 2);
-        object.insert_beside("p.", "b", 4);
+        object.insert_with_prefix("p.", "a", 3);
+        object.insert_with_prefix("p.", "a", 2);
+        object.insert_with_prefix("p.", "b", 4);
         assert_eq!(object, Object::from_iter([("a", 1), ("p.a", 2), ("p.p.a", 3), ("p.b", 4)]));
     }
 

@@ -7,21 +7,22 @@ use std::hash::BuildHasher as _;
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
-/// Up to this number of keys, a key is found by comparing each; beyond it, through a hash table.
+/// The maximum number of keys without an index. Up to it a key is found by comparing each, beyond it by a
+/// hash table.
 const UNINDEXED: usize = 16;
 
-/// Unique keys. A key takes its own bytes and about 25 more; a `String` for each would take several times the bytes that a file
-/// has for a short key.
+/// Unique keys. Each takes its own bytes and about 25 more. With a `String` for each, a short key would take
+/// several times the bytes that it has in the file.
 #[derive(Clone, Default)]
 pub(super) struct Keys {
     text: String,
-    /// The end of each key; it begins where the previous one ends.
+    /// The end of each key; a key begins where the previous one ends.
     ends: Vec<usize>,
-    /// Present if and only if there are more than `UNINDEXED` keys, and not more than it can number.
+    /// Present if and only if there are more than `UNINDEXED` keys, and not more than the index can number.
     index: Option<Box<Index>>,
 }
 
-/// A hash table of positions. It cannot number more than 2^32 keys; beyond that, keys are compared one by one, but their values
+/// A hash table of positions. It can number 2^32 keys. More keys are compared one by one, but their values
 /// would need more than 128 GiB.
 #[derive(Clone, Default)]
 struct Index {
@@ -30,17 +31,17 @@ struct Index {
 }
 
 impl Keys {
-    /// The key at a position.
+    /// Returns the key at a position.
     pub(super) fn get(&self, at: usize) -> Option<&str> {
         key_at(&self.text, &self.ends, at)
     }
 
-    /// The keys, in order.
+    /// Returns the keys, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.ends.len()).filter_map(|at| self.get(at))
     }
 
-    /// The position of a key.
+    /// Returns the position of a key.
     pub(super) fn position(&self, key: &str) -> Option<usize> {
         match self.index.as_deref() {
             Some(Index { positions, seed }) => {
@@ -51,9 +52,9 @@ impl Keys {
         }
     }
 
-    /// Appends a key that must not be present yet.
+    /// Appends a key, which must not be present yet.
     pub(super) fn push(&mut self, key: &str) {
-        // Grow by a quarter: doubling would need up to three times the final memory for a moment.
+        // Grow by a quarter: doubling would temporarily need up to three times the final memory.
         if self.text.capacity().saturating_sub(self.text.len()) < key.len() {
             self.text.reserve_exact(key.len().max(self.text.len() / 4));
         }

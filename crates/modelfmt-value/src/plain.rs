@@ -1,5 +1,5 @@
-//! Removes types from values of the form `{"type": …, "value": …}`, which is used for the metadata of OINF and for floats that
-//! JSON lacks.
+//! Removes types from values of the form `{"type": …, "value": …}`. The metadata of OINF has this form, and
+//! so have floats that JSON lacks.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use tensor_core::{DType, Kind, SmallType, bf16, f16};
@@ -7,22 +7,22 @@ use tensor_core::{DType, Kind, SmallType, bf16, f16};
 use super::{List, Value};
 
 impl Value {
-    /// The value without its type, if this is an object that states one: `{"type": "u8", "value": 5}` is 5. The elements of
-    /// an array (`{"type": "ndarray", "dtype", "shape", "value"}`) are in lists of its shape. `None` if it is no such object, or
-    /// has a member that would be lost.
+    /// Returns the value without its type, if this is an object that states one: `{"type": "u8", "value": 5}`
+    /// becomes 5. The elements of an array (`{"type": "ndarray", "dtype", "shape", "value"}`) become lists
+    /// nested by its shape. `None` if this is not such an object, or has a member that would be lost.
     #[must_use]
-    pub fn untyped(&self) -> Option<Self> {
-        untyped(self)
+    pub fn without_type(&self) -> Option<Self> {
+        without_type(self)
     }
 
-    /// The value without its type if it is an object that states one; otherwise a copy of the value itself.
+    /// Returns the value without its type if it is an object that states one; otherwise a copy of the value.
     #[must_use]
     pub fn to_plain(&self) -> Self {
-        untyped(self).unwrap_or_else(|| self.clone())
+        without_type(self).unwrap_or_else(|| self.clone())
     }
 }
 
-fn untyped(value: &Value) -> Option<Value> {
+fn without_type(value: &Value) -> Option<Value> {
     let object = value.as_object()?;
     let has_only = |members: &[&str]| object.keys().all(|key| members.contains(&key));
     let inner = object.get("value");
@@ -57,7 +57,7 @@ fn scalar(dtype: DType, value: &Value) -> Option<Value> {
         | (Kind::Int | Kind::UInt, Value::Int(_))
         | (Kind::Float, Value::Float(_)) => Some(value.clone()),
         (Kind::Float, Value::Int(_)) => value.as_f64().map(Value::Float),
-        // JSON text has these names for the floats that it lacks.
+        // JSON text uses these names for the floats that it lacks.
         (Kind::Float, Value::String(text)) => match text.as_str() {
             "NaN" => Some(f64::NAN.into()),
             "Infinity" => Some(f64::INFINITY.into()),
@@ -69,7 +69,7 @@ fn scalar(dtype: DType, value: &Value) -> Option<Value> {
     }
 }
 
-/// The float of `{"type": "f32", "bits": "7fc00000"}`, with the same bits as far as f64 has them.
+/// Returns the float of `{"type": "f32", "bits": "7fc00000"}`, with the same bits as far as f64 has them.
 fn float_of_bits(dtype: DType, value: &Value) -> Option<f64> {
     let object = value.as_object().filter(|object| object.len() == 2)?;
     let digits = object.get("bits")?.as_str()?;
@@ -82,8 +82,8 @@ fn float_of_bits(dtype: DType, value: &Value) -> Option<f64> {
     is_whole.then(|| float_from_bits(dtype, bits))?
 }
 
-/// The number with these bits in a float type. A NaN keeps its sign and payload, which conversions by hardware do not do
-/// reliably. `None` for a type that is not a float, and for bits beyond its width.
+/// Returns the number with these bits in a float type. A NaN keeps its sign and payload; conversion by
+/// hardware does not ensure that. `None` for a type that is not supported, and for bits beyond its width.
 #[must_use]
 pub fn float_from_bits(dtype: DType, bits: u64) -> Option<f64> {
     let small = |code: u8| SmallType::from_dtype(dtype).map(|small| small.to_f32(code).into());
@@ -102,7 +102,8 @@ pub fn float_from_bits(dtype: DType, bits: u64) -> Option<f64> {
     Some(f64::from_bits(sign << 63 | 0x7ff << 52 | payload << 52_u32.saturating_sub(mantissa)))
 }
 
-/// Nests elements in lists according to a shape; a flat list if the shape has too many dimensions for a tree.
+/// Nests elements in lists according to a shape. Returns a flat list if the shape has too many dimensions for
+/// a tree.
 fn nested(elements: List, shape: &[usize]) -> Option<Value> {
     const MAX_RANK: usize = 32;
     let count = shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(dim))?;
@@ -113,7 +114,7 @@ fn nested(elements: List, shape: &[usize]) -> Option<Value> {
         return elements.get(0);
     }
     let mut level = elements;
-    // Without elements, the rows would be empty lists, and there could be very many.
+    // Without elements, the rows would be empty lists, possibly very many.
     if shape.len() <= MAX_RANK && count > 0 {
         for &dim in shape.iter().skip(1).rev() {
             let mut rows = List::new();
@@ -166,7 +167,7 @@ mod tests {
             (r#"{"type":"llama"}"#, None),
             (r#"{"value":1}"#, None),
         ] {
-            let found = json::parse(typed.as_bytes()).unwrap().untyped();
+            let found = json::parse(typed.as_bytes()).unwrap().without_type();
             let found = found.map(|value| json::to_string(&value).unwrap());
             assert_eq!(found.as_deref(), expected, "{typed}");
         }

@@ -8,8 +8,9 @@ use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 use super::de::TooDeep;
 use super::{MAX_DEPTH, Object, Value};
 
-/// Human-readable formats get NaN and the infinities as the strings "NaN", "Infinity" and "-Infinity", and bytes as lower-case
-/// hex digits; binary formats get them unchanged. Fails if the tree has more than [`MAX_DEPTH`] levels.
+/// Human-readable formats write NaN and the infinities as the strings "NaN", "Infinity" and "-Infinity", and
+/// bytes as lower-case hex digits; binary formats write them unchanged. Fails if the tree has more than
+/// [`MAX_DEPTH`] levels.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Branch { node: self, order: Order::Kept, depth: 0 }.serialize(serializer)
@@ -45,7 +46,7 @@ impl<'a, T: ?Sized> Branch<'a, T> {
         Branch { node, order: self.order, depth: self.depth }
     }
 
-    /// A function that wraps each member of the container that begins here.
+    /// Returns a function that wraps each member of the container that begins here.
     fn inside<E: Error>(&self) -> Result<impl Fn(&'a Value) -> Branch<'a, Value> + use<'a, T, E>, E> {
         let (order, depth) = self.one_deeper()?;
         Ok(move |node| Branch { node, order, depth })
@@ -59,7 +60,7 @@ impl<'a, T: ?Sized> Branch<'a, T> {
     }
 }
 
-/// A member of a list, decoded only to be written.
+/// A member of a list. It is decoded only to be written.
 struct Member {
     node: Value,
     order: Order,
@@ -81,7 +82,7 @@ impl Serialize for Branch<'_, Value> {
             Value::Int(n) => match (n.as_u64(), n.as_i64()) {
                 (Some(n), _) => serializer.serialize_u64(n),
                 (None, Some(n)) => serializer.serialize_i64(n),
-                // MessagePack and similar formats have no such integers, and would write other types.
+                // MessagePack and similar formats have no such integers and would write another type.
                 (None, None) if serializer.is_human_readable() => serializer.serialize_i128((*n).into()),
                 (None, None) => Err(S::Error::custom(format_args!("the integer {n} is beyond 64 bits"))),
             },
@@ -119,7 +120,7 @@ impl Serialize for Branch<'_, Object> {
     }
 }
 
-/// CLI, "inspect --json": NaN and infinities as these strings.
+/// CLI, "inspect --json": NaN and the infinities become these strings.
 fn non_finite(x: f64) -> Option<&'static str> {
     match x {
         _ if x.is_nan() => Some("NaN"),

@@ -1,4 +1,4 @@
-//! Tests of trees through JSON and MessagePack, and of what is refused there.
+//! Tests of trees in JSON and MessagePack, and of the input that is refused.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 
-/// What serde_json makes of text without our parser in front of it.
+/// Parses text with serde_json alone, without this crate's own JSON functions.
 fn from_json(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
@@ -25,7 +25,7 @@ fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Object(entries.into_iter().collect())
 }
 
-/// The keys of every object in the order in which they are, which equality does not look at.
+/// Collects the keys of every object in their order, which equality ignores.
 pub(super) fn all_keys(value: &Value, keys: &mut Vec<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| all_keys(&item, keys)),
@@ -44,7 +44,7 @@ pub(super) fn config(cases: u32) -> Config {
     Config { cases, rng_seed: RngSeed::Fixed(0x7ee), failure_persistence: None, ..Config::default() }
 }
 
-/// Trees of up to six levels; with what JSON cannot say where `binary`.
+/// Generates trees of up to six levels. If `binary`, they may contain values that JSON lacks.
 pub(super) fn trees(binary: bool) -> BoxedStrategy<Value> {
     let float = any::<u64>().prop_map(f64::from_bits);
     let float = float.prop_filter("JSON has none", move |x| binary || x.is_finite()).prop_map(Value::Float);
@@ -159,7 +159,7 @@ fn duplicate_keys_are_refused() {
     let nested = [0x91, 0x81, 0xa1, b'x', 0x82, 0xa0, 0xc0, 0xd9, 0, 0xc0];
     assert!(from_msgpack(&nested).unwrap_err().contains(r#"duplicate key """#));
     assert!(from_json(r#"{"a":{"a":{"a":1}},"b":{"a":1}}"#).is_ok(), "other objects may have the same keys");
-    // Among many, where keys are found by their hash.
+    // Now among many keys, which are found by their hash.
     let many = |last: &str| {
         let keys: Vec<String> = (0..1000).map(|n| format!("\"{n}\":0")).collect();
         format!("{{{},\"{last}\":0}}", keys.join(","))
@@ -179,13 +179,13 @@ fn messages_do_not_repeat_long_keys_or_control_characters() {
 
 #[test]
 fn a_million_keys_take_a_million_steps() {
-    // Without an index this would be 5 * 10^11 comparisons, and no test run would end.
+    // Without an index this would take 5 * 10^11 comparisons, and the test would never end.
     let count = 1_000_000u32;
     let mut bytes = vec![0xdf];
     bytes.extend(count.to_be_bytes());
     for n in 0..count {
         bytes.push(0xa4);
-        // Four bytes of seven bits each: text.
+        // Four bytes of seven bits each, which are valid text.
         bytes.extend([n >> 21, n >> 14, n >> 7, n].map(|n| (n & 0x7f) as u8));
         bytes.push(0xc0);
     }
@@ -196,7 +196,7 @@ fn a_million_keys_take_a_million_steps() {
     assert_eq!(to_msgpack(&tree), bytes);
 }
 
-/// `levels` containers in each other, arrays and objects in turn, in JSON and MessagePack.
+/// Nests `levels` containers, arrays and objects in turn, in JSON and MessagePack.
 fn nested(levels: usize, center: &str, packed_center: u8) -> (String, Vec<u8>) {
     let (mut text, mut end, mut packed) = (String::new(), String::new(), Vec::new());
     for level in 0..levels {
@@ -274,7 +274,7 @@ fn options_lower_the_limits() {
 
 #[test]
 fn claimed_lengths_are_not_believed() {
-    // Lists, maps, text and bytes of 2^32 - 1, alone and as the first of 127 in each other.
+    // Lists, maps, text and bytes with a length of 2^32 - 1: alone, and inside 126 lists that claim the same.
     for marker in [0xdd, 0xdf, 0xdb, 0xc6] {
         let claim = [marker, 0xff, 0xff, 0xff, 0xff];
         let mut bytes = Vec::new();
@@ -350,7 +350,7 @@ fn objects_stand_in_typed_structures() {
     assert!(error.starts_with("expected an object, found an array"), "{error}");
 }
 
-/// A number in the way in which serde_json hands it over under `arbitrary_precision`.
+/// Reads a number in the form in which serde_json delivers it under `arbitrary_precision`.
 fn precise(text: &str) -> Result<Value, String> {
     let entries = [("$serde_json::private::Number", text)];
     let map: MapDeserializer<'_, _, ValueError> = MapDeserializer::new(entries.into_iter());
@@ -392,7 +392,7 @@ fn arbitrary_precision_makes_no_difference() {
 
 #[test]
 fn a_precise_number_is_no_level() {
-    // A tree of the values of serde's own deserializers: 127 lists around one such number.
+    // A tree from serde's own deserializers: 127 lists around one such number.
     struct Nest(usize);
     impl<'de> serde::Deserializer<'de> for Nest {
         type Error = ValueError;
@@ -440,7 +440,7 @@ fn the_private_key_is_an_ordinary_key_in_a_file() {
     }
 }
 
-/// Reading a tree and only checking it come to the same end, down to the words and the place of an error.
+/// Reading a tree and only checking it have the same result, including the text and position of an error.
 #[cfg(feature = "json")]
 #[test]
 fn checking_refuses_what_reading_refuses() {

@@ -1,7 +1,9 @@
-// Ranges of something that only another thread can read, and only asynchronously: the worker sleeps until they are there.
+// Ranges of a source that only another thread can read, and only asynchronously. The worker sleeps until they
+// arrive.
 
 const PIECE = 1 << 20;
-// The numbers at the beginning: whether there is an answer, and how many bytes it has, or -1 for none.
+// The numbers at the beginning: whether there is an answer, and its length in bytes; a negative length is
+// that of an error message.
 const [READY, LENGTH] = [0, 1];
 const HEAD = 8;
 
@@ -10,7 +12,7 @@ export function channel() {
   return new SharedArrayBuffer(HEAD + PIECE);
 }
 
-// In the worker: a source of `size` bytes. `post` sends the wish for a range.
+// In the worker: a source of `size` bytes. `post` sends the request for a range.
 export function ofChannel({ name, size, channel: shared }, post) {
   const numbers = new Int32Array(shared, 0, 2);
   return {
@@ -19,8 +21,9 @@ export function ofChannel({ name, size, channel: shared }, post) {
       for (let done = 0; done < out.length; ) {
         const length = Math.min(PIECE, out.length - done);
         Atomics.store(numbers, READY, 0);
-        post({ wish: { name, offset: offset + done, length } });
-        // The call that wakes it may belong to the range before: only the number says that the answer is there.
+        post({ request: { name, offset: offset + done, length } });
+        // A wake-up call may belong to the previous range; only this number shows that the answer is
+        // complete.
         while (Atomics.load(numbers, READY) === 0) Atomics.wait(numbers, READY, 0);
         const got = Atomics.load(numbers, LENGTH);
         if (got < 0) throw new Error(new TextDecoder().decode(new Uint8Array(shared, HEAD, -got).slice()));
@@ -32,8 +35,8 @@ export function ofChannel({ name, size, channel: shared }, post) {
   };
 }
 
-// In the other thread: answers a wish by `slice(start, end)`, which gives bytes or a promise of them.
-export async function grant({ offset, length }, shared, slice) {
+// In the other thread: answers a request with `slice(start, end)`, which returns bytes or a promise of them.
+export async function answer({ offset, length }, shared, slice) {
   const numbers = new Int32Array(shared, 0, 2);
   const room = new Uint8Array(shared, HEAD);
   let got;

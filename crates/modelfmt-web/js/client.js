@@ -1,4 +1,5 @@
-// Asks workers: each request is a promise. A worker that dies takes its requests with it, and nothing else.
+// Sends requests to workers; each request is a promise. If a worker dies, its requests fail, and nothing else
+// does.
 
 export class ModelError extends Error {
   // `code` is one of the library's, or "died" or "stopped"; `details` are lines, `remedies` options that help.
@@ -15,12 +16,12 @@ export class Connection {
   #waiting = new Map();
   #next = 1;
   #gone = null;
-  #onWish;
+  #onRequest;
 
-  // `onWish` is asked for ranges that the worker cannot read itself.
-  constructor(worker, onWish) {
+  // `onRequest` is called for ranges that the worker cannot read itself.
+  constructor(worker, onRequest) {
     this.#worker = worker;
-    this.#onWish = onWish;
+    this.#onRequest = onRequest;
     worker.onmessage = ({ data }) => this.#heard(data);
     worker.onerror = (event) => {
       event.preventDefault?.();
@@ -28,7 +29,7 @@ export class Connection {
     };
   }
 
-  // Asks for an operation and returns { value, bytes }. `more` is sent along: files, a module.
+  // Requests an operation and returns { value, bytes }. `more` is sent along: files, a module.
   ask(operation, args = {}, { onProgress, ...more } = {}, transfer = []) {
     if (this.#gone) return Promise.reject(this.#gone);
     const id = this.#next++;
@@ -44,17 +45,17 @@ export class Connection {
     this.#end(new ModelError({ code: "stopped", text: "stopped" }));
   }
 
-  #heard({ id, wish, progress, error, died: isDead, value, bytes, ...rest }) {
-    if (wish) return this.#onWish?.(wish);
-    const request = this.#waiting.get(id);
-    if (!request) return;
-    if (progress !== undefined) return request.onProgress?.(progress);
+  #heard({ id, request, progress, error, died: isDead, value, bytes, ...rest }) {
+    if (request) return this.#onRequest?.(request);
+    const pending = this.#waiting.get(id);
+    if (!pending) return;
+    if (progress !== undefined) return pending.onProgress?.(progress);
     if (isDead) return this.#end(died(error.text));
     this.#waiting.delete(id);
-    // A program may end while there is no open request.
+    // A program may end while no request is open.
     if (this.#waiting.size === 0) this.#worker.unref?.();
-    if (error) request.reject(new ModelError(error));
-    else request.resolve({ value, bytes, ...rest });
+    if (error) pending.reject(new ModelError(error));
+    else pending.resolve({ value, bytes, ...rest });
   }
 
   #end(error) {

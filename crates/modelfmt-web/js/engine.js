@@ -1,9 +1,10 @@
-// The memory of the library, and the files and outputs that it asks for. Everything here is synchronous: it runs in a worker.
+// The memory of the library, and the files and outputs that it uses. Everything here is synchronous: it runs
+// in a worker.
 
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
-// The library failed in a way that it cannot recover from; the worker is of no more use.
+// The library failed in a way from which it cannot recover, so the worker is no longer usable.
 export class Died extends Error {}
 
 // An answer of the library that is an error: { code, text, details, remedies }.
@@ -15,25 +16,27 @@ export class Refused extends Error {
 }
 
 export class Engine {
-  // Files by name: { size, read(offset, out, mayWait) }, where `read` may return a promise if it `mayWait`; and where output goes: see outputs.js.
+  // Files by name: { size, read(offset, out, mayWait) }, where `read` may return a promise if `mayWait`. For
+  // the outputs see outputs.js.
   files = new Map();
   outputs = null;
   // Finds a file that is not among them.
   missing = () => {
     throw new Error("it is not among the files that were given; give all files of the model");
   };
-  // Is called with the number of bytes that are done, and of those that were read at once.
+  // Callbacks that get the number of bytes done, and of bytes in a read.
   onProgress = () => {};
   onRead = () => {};
   #wasm;
-  // Whether a call can wait for bytes: WebAssembly then stands still while JavaScript goes on (JSPI).
+  // Whether a call can wait for bytes: WebAssembly is then suspended while JavaScript continues (JSPI).
   #waits = false;
   // Returns the module with the rest of the code, synchronously; null once it is loaded.
   #work;
   #failure = "";
   #messages = [];
 
-  // `work` returns the second module, and is called when that is needed. An engine that `mayWait` does so in `run` if the platform lets it.
+  // `work` returns the second module, and is called when that is needed. With `mayWait`, `run` waits for
+  // bytes if the platform can.
   static async load(source, work, mayWait = false) {
     const engine = new Engine();
     engine.#work = work;
@@ -48,8 +51,8 @@ export class Engine {
     return engine;
   }
 
-  // What a first look does not need is in a second module (see split.mjs). A call into it finds one of these functions instead, which loads
-  // the module; from then on the table has the functions themselves.
+  // Code that a first look does not need is in a second module (see split.mjs). A call to this code reaches
+  // one of these functions instead, which loads the module. From then on, the table has the real functions.
   #placeholders() {
     const inPlaceOf = (number) => (...args) => {
       this.complete();
@@ -65,12 +68,13 @@ export class Engine {
     this.#work = null;
   }
 
-  // What the module exports.
+  // The exports of the module.
   get exports() {
     return this.#wasm;
   }
 
-  // Does an operation and returns { value, bytes }. Throws Refused if the library returns an error, Died if it cannot go on.
+  // Executes an operation and returns { value, bytes }. Throws Refused if the library returns an error, Died
+  // if it cannot continue.
   call(name, args = {}) {
     let answer;
     try {
@@ -81,7 +85,7 @@ export class Engine {
     return this.#given(answer);
   }
 
-  // The same for work that takes long: files may give their bytes later.
+  // Like `call`, for work that takes long: files may supply their bytes later.
   async run(name, args = {}) {
     if (!this.#waits) return this.call(name, args);
     let answer;
@@ -111,7 +115,7 @@ export class Engine {
     return new Died(said || String(error?.message ?? error));
   }
 
-  // If memory has grown, old views of it are invalid, so every use makes a new view.
+  // When memory grows, old views of it become invalid, so every use makes a new view.
   #view(address, len) {
     return new Uint8Array(this.#wasm.memory.buffer, address >>> 0, len >>> 0);
   }
@@ -142,7 +146,7 @@ export class Engine {
     return found;
   }
 
-  // Runs something that may fail because of a file or the network: 1 if it did not fail.
+  // Runs work that may fail because of a file or the network. Returns 1 if it succeeded.
   #tried(work) {
     try {
       work();
@@ -157,7 +161,7 @@ export class Engine {
     return 0;
   }
 
-  // Reads from a file: 1 if it did, or a promise of that.
+  // Reads from a file. Returns 1 if it succeeded, or a promise of that.
   #read(name, nameLen, offset, out, len) {
     let later;
     const done = this.#tried(() => {

@@ -1,30 +1,32 @@
-// Bytes that are read in their order, as a stream: the next ones are on their way while these are looked at.
+// Bytes that are read in order, as a stream: the next bytes are fetched while the current ones are processed.
 
-// What is taken from the stream at once, and the most that is skipped to stay with it.
+// The number of bytes that are taken from the stream at once, and the most that are skipped without a new
+// stream.
 const ROOM = 1 << 20;
-// So much has to have been passed in order before a stream is begun. What is skipped counts too: a walk over the lengths of LZ4 blocks
-// asks for 4 bytes in 64 KiB, and each question to the browser costs more than the bytes between them.
+// A stream is begun once this many bytes have been passed in order. Skipped bytes count too: a walk over the
+// lengths of LZ4 blocks reads 4 bytes in each 64 KiB, and each request to the browser costs more than the
+// bytes in between.
 const WORTH = 256 << 10;
 
 export class Flow {
   #open;
   #reader = null;
-  // Bytes that are here and were not asked for yet, and where they are in the file.
+  // Bytes that have arrived but were not requested yet, and their position in the file.
   #have = new Uint8Array(0);
   #at = -1;
-  // Where the last bytes ended that were asked for.
+  // The end of the last requested bytes.
   #next = -1;
-  // How many bytes were passed in order until there.
+  // The number of bytes that were passed in order up to there.
   #run = 0;
   #room = new ArrayBuffer(ROOM);
 
-  // `open(offset)` gives a stream of the bytes from there on, or a promise of one.
+  // `open(offset)` returns a stream of the bytes from there on, or a promise of one.
   constructor(open) {
     this.#open = open;
   }
 
-  // Whether these bytes continue what was asked for. To be called for everything that is read.
-  suits(offset, out) {
+  // Checks whether these bytes continue the previous requests. Must be called for every read.
+  continues(offset, out) {
     const skipped = offset - this.#next;
     const isNext = this.#next >= 0 && skipped >= 0 && skipped <= WORTH;
     this.#next = offset + out.length;
@@ -32,7 +34,7 @@ export class Flow {
     return (isNext && this.#run >= WORTH) || this.#isNear(offset);
   }
 
-  // Fills `out`, and returns a promise if that takes until later.
+  // Fills `out`, and returns a promise if that has to wait.
   read(offset, out) {
     if (this.#isNear(offset)) this.#drop(offset - this.#at);
     const rest = offset === this.#at ? this.#take(out) : out;
@@ -49,7 +51,7 @@ export class Flow {
     this.#at += dropped;
   }
 
-  // Fills the beginning of `out` with what is here, and returns the rest of `out`.
+  // Fills the beginning of `out` with bytes that have arrived, and returns the rest of `out`.
   #take(out) {
     const count = Math.min(out.length, this.#have.length);
     out.set(this.#have.subarray(0, count));
@@ -77,7 +79,7 @@ export class Flow {
 
   async #begin(offset) {
     this.#at = -1;
-    // What it was reading may have failed.
+    // The previous read may have failed.
     this.#reader?.cancel().catch(() => {});
     [this.#have, this.#room] = [new Uint8Array(0), new ArrayBuffer(ROOM)];
     this.#reader = (await this.#open(offset)).getReader({ mode: "byob" });

@@ -1,5 +1,5 @@
-// The files that an operation writes, all in one place: a worker cannot begin a second file without waiting. Each file has blocks of
-// that place, which it gets as it grows.
+// The files that an operation writes, all in one storage, because a worker cannot begin a second file without
+// waiting. Each file consists of blocks of that storage, which are allocated as the file grows.
 
 const BLOCK = 1 << 20;
 
@@ -13,7 +13,7 @@ export class Outputs {
     this.#place = place;
   }
 
-  // Begins a file; returns its number.
+  // Begins a file and returns its number.
   create(name) {
     if (this.#files.some((file) => file.name === name)) throw new Error(`${name} is written already`);
     return this.#files.push({ name, size: 0, blocks: [] }) - 1;
@@ -31,7 +31,7 @@ export class Outputs {
     this.#each(file, offset, out, (at, part) => this.#place.read(at, part));
   }
 
-  // Calls `act` for each part of `bytes`, with where it is in the place.
+  // Calls `act` for each part of `bytes`, with its position in the storage.
   #each(file, offset, bytes, act) {
     for (let done = 0; done < bytes.length; ) {
       const at = offset + done;
@@ -43,12 +43,12 @@ export class Outputs {
     }
   }
 
-  // The files, which nothing is written to from now on, as { name, size, pieces }: pieces are ranges of the place.
+  // Completes the files and returns them as { name, size, pieces }: pieces are ranges of the storage.
   files() {
     const files = this.#files.map(({ name, size, blocks }) => {
       const pieces = [];
       for (let block = 0; block * BLOCK < size; block++) {
-        // What was never written is zeros, and has a block too.
+        // Bytes that were never written are zeros, and take up a block too.
         const from = (blocks[block] ??= this.#blocks++ * BLOCK);
         const to = from + Math.min(BLOCK, size - block * BLOCK);
         if (pieces.at(-1)?.[1] === from) pieces.at(-1)[1] = to;
@@ -56,13 +56,13 @@ export class Outputs {
       }
       return { name, size, pieces };
     });
-    // The last block need not be full, and its rest is zeros.
+    // The last block need not be full; its rest is zeros.
     this.#place.resize(this.#blocks * BLOCK);
     return files;
   }
 }
 
-// A file of these, as a blob of the place's blob.
+// Returns one of these files as a blob made of the storage's blob.
 export function assembled({ pieces }, place) {
   return new Blob(pieces.map(([from, to]) => place.slice(from, to)));
 }

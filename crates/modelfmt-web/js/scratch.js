@@ -1,6 +1,7 @@
-// A place to write a file to until it is complete: the browser's own storage for this page, else memory.
+// Storage for a file until it is complete: the browser's own storage for this page, or else memory.
 
-// In a worker: { write(offset, bytes), read(offset, out), resize(size), finish(), abandon() }, where `finish` gives { file, scratch }.
+// In a worker: { write(offset, bytes), read(offset, out), resize(size), finish(), abandon() }, where `finish`
+// returns { file, scratch }.
 export async function scratch() {
   try {
     return await stored();
@@ -69,7 +70,7 @@ export async function discard(name) {
   await folder.removeEntry(name).catch(() => {});
 }
 
-// Removes what earlier pages left behind when they were closed in the middle of their work.
+// Removes files that earlier pages left behind when they were closed in the middle of their work.
 export async function sweep() {
   const folder = await navigator.storage?.getDirectory?.();
   for await (const name of folder?.keys() ?? []) {

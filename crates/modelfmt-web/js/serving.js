@@ -1,16 +1,17 @@
-// What every worker does: one engine, which does one operation after the other. The platform says how files are opened and where
-// output goes.
+// The common part of all workers: one engine, which executes one operation after the other. The platform
+// defines how files are opened and where outputs are written.
 import { Died, Engine, Refused } from "./engine.js";
 import { Outputs } from "./outputs.js";
 
-// Operations whose progress is what they have read.
+// Operations whose progress is the number of bytes read.
 const OPENING = new Set(["open", "choose"]);
 
-// Answers messages: `post(message, transfer)` sends one, and the function that is returned takes one. `platform` is { source(file),
-// missing(files), scratch(), work() }, where `work` returns the second module synchronously.
+// Answers messages: `post(message, transfer)` sends one, and the returned function receives one. `platform`
+// is { source(file), missing(files), scratch(), work() }, where `work` returns the second module
+// synchronously.
 export function serving(post, platform) {
   let engine;
-  // Messages are answered in their order, although some of them wait for a server.
+  // Messages are answered in order, although some of them wait for a server.
   let last = Promise.resolve();
   return (message) => {
     last = last.then(() => answer(message));
@@ -23,7 +24,7 @@ export function serving(post, platform) {
       if (files) await take(files);
       if (!operation) return post({ id });
       engine.onProgress = progressOf(id, post);
-      // What is quick has no progress of its own, except that a file may come slowly.
+      // Quick operations report no progress themselves, but their files may arrive slowly.
       engine.onRead = OPENING.has(operation) ? progressOf(id, post) : () => {};
       const { value, bytes, ...written } = output ? await write(operation, args) : await engine.run(operation, args);
       post({ id, value, bytes, ...written }, [bytes.buffer]);
@@ -39,7 +40,7 @@ export function serving(post, platform) {
     if (missing) engine.missing = missing;
   }
 
-  // An operation that writes: with the files, once they are complete.
+  // Executes an operation that writes. Returns the files too, once they are complete.
   async function write(operation, args) {
     const out = await platform.scratch();
     engine.outputs = new Outputs(out);
@@ -53,7 +54,7 @@ export function serving(post, platform) {
   }
 }
 
-// Reports progress at once, and then at most every tenth of a second.
+// Reports progress immediately, and then at most every tenth of a second.
 function progressOf(id, post) {
   let [done, told] = [0, -Infinity];
   return (nbytes) => {

@@ -1,10 +1,10 @@
-// Where bytes come from in a browser's worker, synchronously: files that were dropped, and ranges of a URL.
+// Sources of bytes in a browser's worker, all synchronous: files that were dropped, and ranges of a URL.
 
 import { Flow } from "./flow.js";
 import { expectRange, expectVersion, versionOf } from "./version.js";
 
-// Each read of a blob asks another process, which takes longer than half a megabyte is read in. So what is read in order is read in
-// windows, which grow from the one to the other; or as a stream, if the reader may wait.
+// Each read of a blob asks another process, which takes longer than reading half a megabyte. So sequential
+// reads use windows, which grow from SMALLEST to LARGEST, or a stream if the reader may wait.
 const [SMALLEST, LARGEST] = [1 << 20, 16 << 20];
 
 // A File or Blob.
@@ -20,7 +20,7 @@ export function ofBlob(blob) {
   return {
     size: blob.size,
     read(offset, out, mayWait) {
-      if (mayWait && flow.suits(offset, out)) return flow.read(offset, out);
+      if (mayWait && flow.continues(offset, out)) return flow.read(offset, out);
       const end = offset + out.length;
       const isNext = offset === next;
       next = end;
@@ -39,12 +39,13 @@ export function ofBlob(blob) {
 const PIECE = 256 * 1024;
 const KEPT = 32;
 
-// A file on a web server that answers requests for ranges. The address is asked once before anything is read.
+// Opens a file on a web server that answers requests for ranges. A first request finds its size before
+// anything is read.
 export async function ofUrl(url) {
   return ranges(url, await opened(url));
 }
 
-// `file` has the size of the file, and its version, which every answer has to have.
+// `file` has the size of the file, and its version, which must be the same in every answer.
 function ranges(url, file) {
   const { size } = file;
   const kept = new Map();
@@ -72,7 +73,7 @@ function ranges(url, file) {
   return {
     size,
     read(offset, out, mayWait) {
-      if (mayWait && flow.suits(offset, out)) return flow.read(offset, out);
+      if (mayWait && flow.continues(offset, out)) return flow.read(offset, out);
       if (out.length >= PIECE) {
         out.set(fetchRange(url, file, offset, offset + out.length));
         return;
@@ -95,7 +96,7 @@ const GONE = "the server cannot be reached any more";
 const NO_ACCESS =
   "the server cannot be reached, or does not allow other pages to read this file (CORS); download the file and drop it here";
 
-// A file beside one that was read by ranges: its server is known to support them.
+// Opens a file next to one that was read by ranges: its server is known to support them.
 export function besideUrl(url, name) {
   const beside = new URL(name.split("/").map(encodeURIComponent).join("/"), url).href;
   const request = new XMLHttpRequest();
@@ -108,7 +109,8 @@ export function besideUrl(url, name) {
   return ranges(beside, { size: Number(length), version: versionOf(headers) });
 }
 
-// The size and the version of the file. A server without ranges would send the whole file, so the body of its answer is not read.
+// Returns the size and the version of the file. A server without ranges would send the whole file, so the
+// body of its answer is not read.
 async function opened(url) {
   const asked = new AbortController();
   let answer;
@@ -127,7 +129,8 @@ async function opened(url) {
   await answer.arrayBuffer();
   const total = /\/(\d+)$/.exec(answer.headers.get("content-range") ?? "");
   if (total) return { size: Number(total[1]), version };
-  // Other origins have to allow this header to be read, and few do. The length of the whole file can always be read.
+  // Other origins have to allow reading this header, and few do. The length of the whole file can always be
+  // read.
   const head = await fetch(url, { method: "HEAD", credentials: "omit" });
   const length = head.headers.get("content-length");
   if (!head.ok || length === null) throw new Error(NO_LENGTH);
@@ -157,7 +160,7 @@ function fetchRange(url, { size, version }, from, to) {
   return bytes;
 }
 
-// A whole file of the page itself.
+// Reads a whole file of the page itself.
 export function whole(url) {
   const request = new XMLHttpRequest();
   request.open("GET", url, false);
@@ -171,7 +174,8 @@ function expectPart(answer) {
   if (answer.status !== 206) throw new Error(answer.status === 200 ? NO_RANGES : status(answer));
 }
 
-// The headers that the page may read. A browser complains on its console about each that is asked for by name and may not be.
+// Returns the headers that the page may read. Browsers log an error for each header that is read by name
+// without permission.
 function headersOf(request) {
   const lines = request.getAllResponseHeaders().split("\r\n").filter((line) => line.includes(":"));
   return new Headers(lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]));

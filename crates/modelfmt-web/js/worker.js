@@ -14,7 +14,7 @@ const answer = serving(post, {
     if (file.channel) return ofChannel(file, post);
     return file.url ? ofUrl(file.url) : ofBlob(file.blob);
   },
-  // If the index of a set has an address, its other files are beside it.
+  // If the index of a set has a URL, the other files are in the same folder.
   missing(files) {
     const [first, ...others] = files.filter((file) => !isNote(file));
     return first?.url && others.length === 0 ? (name) => besideUrl(first.url, name) : null;

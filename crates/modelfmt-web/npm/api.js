@@ -1,12 +1,13 @@
-// The package, whatever it runs on: `platform` is { spawn(), module(), work(), file(source), blob(written) }.
-import { channel, grant } from "./channel.js";
+// The package, independent of the platform: `platform` is { spawn(), module(), work(), file(source),
+// blob(written) }.
+import { channel, answer } from "./channel.js";
 import { Connection, ModelError } from "./client.js";
 import { assembled } from "./outputs.js";
 import { inParts } from "./parts.js";
 
 export { ModelError };
 
-// A file as the worker takes it, and what the worker asks this thread for.
+// Returns a file as the worker takes it, and a function for ranges that the worker requests from this thread.
 function described(name, source, platform) {
   const own = platform.file(source);
   if (own) return { file: { name, ...own } };
@@ -19,13 +20,13 @@ function described(name, source, platform) {
     throw new ModelError({ code: "usage", text });
   }
   const shared = channel();
-  return { file: { name, size, channel: shared }, grant: (wish) => grant(wish, shared, (from, to) => source.slice(from, to)) };
+  return { file: { name, size, channel: shared }, answer: (request) => answer(request, shared, (from, to) => source.slice(from, to)) };
 }
 
-// A worker with these files; one that `isForWork` gets all of the code at once.
+// Starts a worker with these files. With `isForWork`, it gets all of the code at once.
 async function connect(sources, platform, isForWork = false) {
   const all = new Map(Object.entries(sources).map(([name, source]) => [name, described(name, source, platform)]));
-  const connection = new Connection(platform.spawn(), (wish) => all.get(wish.name).grant(wish));
+  const connection = new Connection(platform.spawn(), (request) => all.get(request.name).answer(request));
   try {
     const [module, work] = await Promise.all([platform.module(), isForWork ? platform.work() : undefined]);
     await connection.ask(null, {}, { module, work, files: [...all.values()].map(({ file }) => file) });
@@ -128,7 +129,7 @@ export class Model {
   }
 
   async prove(base, { name = nameOf(base), files, complete = false, onProgress, signal } = {}) {
-    // Its files stand in a folder of their own, so that equal names do not meet.
+    // The files of the base are in a separate folder, so that equal names do not clash.
     const beside = Object.entries({ [name]: base, ...files }).map(([path, source]) => [`base/${path}`, source]);
     const args = { base: `base/${name}`, complete };
     return (await this.#job("prove", args, { onProgress, signal }, {}, Object.fromEntries(beside))).value;
@@ -172,7 +173,7 @@ export class Model {
     this.#connection.stop();
   }
 
-  // Long work, in a worker of its own, so that it can be stopped and short requests need not wait.
+  // Runs long work in a separate worker, so that it can be stopped and short requests need not wait.
   async #job(operation, args, { onProgress, signal }, more = {}, beside = {}) {
     signal?.throwIfAborted();
     const connection = await connect({ ...this.#sources, ...beside }, this.#platform, true);
@@ -189,14 +190,15 @@ export class Model {
   }
 }
 
-// A slice as the library reads it: "0:4,:8" as in Python, or [[0, 4], 8] with null for all of a dimension.
+// Returns a slice in the library's form: "0:4,:8" as in Python, or [[0, 4], 8] with null for all of a
+// dimension.
 function sliceText(slice) {
   if (slice === undefined || slice === null || typeof slice === "string") return slice ?? null;
   const part = (of) => (of === null ? ":" : Array.isArray(of) ? of.map((n) => n ?? "").join(":") : String(of));
   return slice.map(part).join(",");
 }
 
-// The name of a source, if the caller gives none.
+// Returns the name of a source, for callers that give none.
 export function nameOf(source) {
   if (typeof source === "string" || source instanceof URL) return decodeURIComponent(String(source).split(/[?#]/)[0].split("/").pop()) || "model";
   return source?.name || "model";

@@ -4,7 +4,7 @@ import { discard } from "./scratch.js";
 
 const compiled = new Map();
 
-// A module of the package, compiled once.
+// Compiles a module of the package, once.
 function compile(url) {
   if (!compiled.has(url.href)) {
     compiled.set(url.href, fetch(url).then(async (answer) => WebAssembly.compile(await answer.arrayBuffer())));
@@ -14,7 +14,7 @@ function compile(url) {
 
 const platform = {
   spawn: () => new Worker(new URL("./worker.js", import.meta.url), { type: "module" }),
-  // Bundlers look for addresses in this form.
+  // Bundlers recognise URLs in this form.
   module: () => compile(new URL("./modelfmt.wasm", import.meta.url)),
   work: () => compile(new URL("./modelfmt-work.wasm", import.meta.url)),
   file(source) {

@@ -1,4 +1,7 @@
-/** Where a file comes from: a Blob or File, an address (in Node also `file:`), bytes, or anything that gives ranges. */
+/**
+ * The source of a file: a Blob or File, a URL (in Node also `file:`), bytes, or any object that returns
+ * ranges.
+ */
 export type Source =
   | Blob
   | URL
@@ -13,23 +16,26 @@ export type Source =
 export type Bytes = ArrayBuffer | Uint8Array | Blob;
 
 export interface OpenOptions {
-  /** The name of the file, for errors; for a set it has to be the name of its index. */
+  /** The name of the file, for errors. For a set, it must be the name of its index. */
   name?: string;
-  /** The other files of a set, by their paths beside the index. */
+  /** The other files of a set, by their paths relative to the folder of the index. */
   files?: Record<string, Source>;
-  /** For sealed APR2 files. */
+  /** The keys for sealed APR2 files. */
   keys?: Keys;
 }
 
-/** What opens a sealed file, and who must have signed it. */
+/** The keys that open a sealed file, and those of its required signers. */
 export interface Keys {
   passphrase?: string;
-  /** Texts of key files: public keys of signers (Ed25519, PEM), one of which must have signed; private keys (X25519, PEM); 64 hex digits. */
+  /**
+   * The texts of key files: public keys of signers (Ed25519, PEM), one of which must have signed; private
+   * keys (X25519, PEM); 64 hex digits.
+   */
   files?: string[];
 }
 
 export interface JobOptions {
-  /** Is called with the number of bytes that are done. */
+  /** Called with the number of bytes done. */
   onProgress?: (nbytes: number) => void;
   /** Stops the work. */
   signal?: AbortSignal;
@@ -37,18 +43,22 @@ export interface JobOptions {
 
 export interface VerifyOptions extends JobOptions {
   level?: "header" | "control" | "full";
-  /** The text of the signature beside the file (`FILE.sig`, OpenSSF Model Signing), which must be by one of `signers`. */
+  /**
+   * The text of the file's signature (`FILE.sig`, OpenSSF Model Signing), which must be by one of `signers`.
+   */
   signature?: string;
   /** Public keys (ECDSA, PEM) of signers that you trust. */
   signers?: string[];
-  /** How many workers read the file together; 1 by default. In a browser this works only for a Blob or a single file. */
+  /**
+   * How many workers read the file (default 1). In a browser, this works only for a Blob or a single file.
+   */
   workers?: number;
 }
 
 export interface Tensor {
   position: number;
   name: string;
-  /** As `modelfmt inspect --json` names it: `f32`, `bf16`, `q4_k`, … */
+  /** The name that `modelfmt inspect --json` prints: `f32`, `bf16`, `q4_k`, … */
   dtype: string;
   shape: number[];
   elements: number;
@@ -73,8 +83,9 @@ export interface Values {
   dtype: string;
   shape: number[];
   /**
-   * The values. Types that JavaScript lacks (bf16, 8 bits and less, blocks) are widened to `Float32Array`; f16 is a `Float16Array`
-   * where there is one, else its bits in a `Uint16Array`; booleans are 0 and 1.
+   * The values. Types that JavaScript lacks (bf16, floats of 8 bits and less, blocks) are widened to
+   * `Float32Array`. f16 is a `Float16Array` if the platform has it, otherwise its bits in a `Uint16Array`.
+   * Booleans are 0 and 1.
    */
   data: TypedArray;
 }
@@ -92,7 +103,7 @@ export interface Check {
   detail: string;
 }
 
-/** What `modelfmt verify --json` prints. */
+/** The output of `modelfmt verify --json`. */
 export interface Report {
   path: string;
   format: string | null;
@@ -110,26 +121,27 @@ export interface Stats {
   mean: number | null;
   median: number | null;
   std: number | null;
-  /** Smallest and largest of integers, exactly. */
+  /** The exact smallest and largest value, for integers. */
   exact: [string, string] | null;
   nan: number;
   pos_inf: number;
   neg_inf: number;
   zeros: number;
-  /** Values in each of equal bins between min and max. */
+  /** The number of values in each of several equal bins between min and max. */
   bins: number[];
-  /** Integers of a small span: each value and how often it occurs. */
+  /** For integers of a small span: each value and how often it occurs. */
   values: [string, number][] | null;
 }
 
 /**
- * The options of `modelfmt convert`; rules are written as there: `f16`, `*.weight=bf16`. For each tensor the last rule of types that matches
- * decides: those for all tensors count as first, then those with patterns, `cast` before `dequantize` before `quantize`.
+ * The options of `modelfmt convert`. Rules have the same form: `f16`, `*.weight=bf16`. For each tensor, the
+ * last type rule that matches applies. Rules for all tensors come first, then those with patterns, `cast`
+ * before `dequantize` before `quantize`.
  */
 export interface ConvertOptions extends JobOptions {
   include?: string[];
   exclude?: string[];
-  /** Rules of types in an order of your own, which count after the others: `["quantize q4_k", "cast *embed*=f16"]`. */
+  /** Type rules in your own order, which come after the others: `["quantize q4_k", "cast *embed*=f16"]`. */
   rules?: string[];
   cast?: string[];
   dequantize?: string[];
@@ -139,9 +151,9 @@ export interface ConvertOptions extends JobOptions {
   lossy?: boolean;
   stringify?: boolean;
   allow_ties?: boolean;
-  /** `false` does not check the values against their file's hashes and checksums. */
+  /** With `false`, values are not checked against the hashes and checksums of their file. */
   verify?: boolean;
-  /** Its keys replace those of the target's metadata. */
+  /** Keys that replace those of the metadata. */
   metadata?: Record<string, unknown>;
   model_name?: string;
   architecture?: string;
@@ -152,7 +164,9 @@ export interface ConvertOptions extends JobOptions {
   /** AERO: 32 hex digits; random if not given. */
   uuid?: string;
   compress?: "lz4" | "none";
-  /** The largest size of a file: with it, APR2, safetensors and GGUF become sets. `aeroset` is always a set. */
+  /**
+   * The largest size of a file. With it, APR2, safetensors and GGUF become sets. `aeroset` is always a set.
+   */
   shard_size?: number;
   /** The name of the file, or of the index of a set: `small.safetensors`. */
   name?: string;
@@ -166,34 +180,36 @@ export interface Converted {
   nbytes: number;
   /** The files that were written. */
   files: { name: string; nbytes: number }[];
-  /** The tensors that became another type. */
+  /** The tensors that got another type. */
   changed: { tensor: string; from: string; to: string }[];
   notes: string[];
-  /** What is perhaps not what was meant. */
+  /** Possible mistakes. */
   warnings: string[];
   clipped: string[];
   dropped: string[];
 }
 
 export class ModelError extends Error {
-  /** A stable name for the kind of error: the codes of the program's `--json`, and `died`, `stopped`, `failed`. */
+  /**
+   * A stable name for the kind of error: a code of the program's `--json`, or `died`, `stopped`, `failed`.
+   */
   readonly code: string;
-  /** What does not fit, a line each. */
+  /** What does not fit, one line each. */
   readonly details: string[];
   /** Options that would help. */
   readonly remedies: string[];
 }
 
 export interface ProveOptions extends JobOptions {
-  /** The name of the file of the base; for a set it has to be the name of its index. */
+  /** The name of the file of the base. For a set, it must be the name of its index. */
   name?: string;
-  /** The other files of the base, if it is a set, by their paths beside the index. */
+  /** The other files of the base if it is a set, by their paths relative to the folder of the index. */
   files?: Record<string, Source>;
   /** Everything of the base must be in the model. */
   complete?: boolean;
 }
 
-/** What `modelfmt prove --json` prints. */
+/** The output of `modelfmt prove --json`. */
 export interface Proof {
   ok: boolean;
   tensors: {
@@ -210,19 +226,21 @@ export interface Proof {
 }
 
 export interface JudgeOptions extends JobOptions {
-  /** The name of the policy, for what is said. */
+  /** The name of the policy, for messages. */
   name?: string;
-  /** The texts of the keys (PEM) that it names, by those names. */
+  /** The texts of the keys (PEM) that the policy names, by those names. */
   keys?: Record<string, string>;
-  /** The URL, or the absolute path, from which the model is read. Without it, the default of the policy counts. */
+  /**
+   * The URL or the absolute path from which the model is read. Without it, the default of the policy applies.
+   */
   at?: string;
-  /** The text of the signature beside the file (`FILE.sig`). */
+  /** The text of the file's signature (`FILE.sig`). */
   signature?: string;
 }
 
 export interface Judgement {
   allowed: boolean;
-  /** The number of the rule, from 1 on; `null` where none matches. */
+  /** The number of the rule, counted from 1; `null` if no rule matches. */
   rule: number | null;
   place: string;
   /** Why it is refused; `null` if it is allowed. */
@@ -241,35 +259,46 @@ export class Model {
   /** Pins of the file that are known without reading values. */
   readonly pins: string[];
 
-  /** The tensors in file order; `query` is a part of a name, or a pattern with `*`, `?`, `[…]`, `{…}`. */
+  /**
+   * Lists the tensors in file order; `query` is a part of a name, or a pattern with `*`, `?`, `[…]`, `{…}`.
+   */
   tensors(options?: { query?: string; from?: number; count?: number }): Promise<Tensor[]>;
 
-  /** A tensor, or a part of it: `"0:4,:8"` as in Python, or `[[0, 4], [null, 8]]`; `null` is all of a dimension, a number one position. */
+  /**
+   * Reads a tensor or a part of it: `"0:4,:8"` as in Python, or `[[0, 4], [null, 8]]`. `null` stands for all
+   * of a dimension, and a number for one position.
+   */
   read(
     name: string,
     slice?: string | (number | null | [number | null, number | null] | [number | null, number | null, number])[] | null,
     options?: ReadOptions,
   ): Promise<Values>;
 
-  /** What `modelfmt inspect --json` prints. */
+  /** Returns the output of `modelfmt inspect --json`. */
   inspect(options?: { hash?: boolean; tensors?: string }): Promise<Record<string, unknown>>;
 
-  /** Checks every hash, checksum and rule. Damage is in the report; it is not thrown as an error. */
+  /** Checks every hash, checksum and rule. Damage is reported, and not thrown as an error. */
   verify(options?: VerifyOptions): Promise<Report>;
 
-  /** Whether the model is made of `base`: what `modelfmt prove --json` prints. Each tensor is made again, and every byte is compared. */
+  /**
+   * Proves that the model is derived from `base`, and returns the output of `modelfmt prove --json`. Each
+   * tensor is computed again, and every byte is compared.
+   */
   prove(base: Source, options?: ProveOptions): Promise<Proof>;
 
-  /** A bill of materials: the text that `modelfmt bom` writes. */
+  /** Returns a bill of materials: the text that `modelfmt bom` writes. */
   bom(spec: "cyclonedx" | "spdx", options?: JobOptions & { tensors?: boolean }): Promise<string>;
 
-  /** Whether the program would open the model under a policy, whose text this is. */
+  /** Checks whether the program would open the model under a policy; `policy` is its text. */
   judge(policy: string, options?: JudgeOptions): Promise<Judgement>;
 
-  /** Statistics of all values of a tensor. */
+  /** Computes statistics of all values of a tensor. */
   stats(name: string, options?: JobOptions): Promise<Stats>;
 
-  /** Writes the model in another format: `"gguf"`, `"safetensors"`, `"mag@0.3"`. The stream gets bytes when the file is complete and checked. For a set, give a function that makes the stream for each file. */
+  /**
+   * Writes the model in another format: `"gguf"`, `"safetensors"`, `"mag@0.3"`. The stream gets bytes once
+   * the file is complete and checked. For a set, pass a function that returns the stream for each file.
+   */
   convert(
     to: string,
     writable: WritableStream<Uint8Array> | ((name: string) => WritableStream<Uint8Array> | Promise<WritableStream<Uint8Array>>),

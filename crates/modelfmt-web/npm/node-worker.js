@@ -22,7 +22,7 @@ function ofPath(path) {
   };
 }
 
-// Output goes to a file of its own first, which is handed over when it is complete.
+// Output first goes to a temporary file, which is handed over when it is complete.
 function scratch() {
   const path = join(tmpdir(), `modelfmt-${crypto.randomUUID()}`);
   const file = openSync(path, "wx+", 0o600);

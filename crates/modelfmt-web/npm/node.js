@@ -8,7 +8,7 @@ import { overHttp } from "./http.js";
 
 const compiled = new Map();
 
-// A module of the package, compiled once.
+// Compiles a module of the package, once.
 function compile(name) {
   if (!compiled.has(name)) {
     compiled.set(name, readFile(new URL(name, import.meta.url)).then((bytes) => WebAssembly.compile(bytes)));
@@ -44,7 +44,7 @@ export async function open(source, { name = nameOf(source), files = {}, keys } =
   return Model.open(await readable(source), { name, files: Object.fromEntries(others), keys }, platform);
 }
 
-// Addresses on web servers become objects with byteLength and slice; the URL of a file stays as it is.
+// Converts URLs of web servers to objects with byteLength and slice. URLs of local files stay as they are.
 async function readable(source) {
   if (typeof source !== "string" && !(source instanceof URL)) return source;
   const url = new URL(source);

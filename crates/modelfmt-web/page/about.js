@@ -1,6 +1,6 @@
-// What people ask first of a model, found in its metadata whatever the format calls it.
+// Finds what people most want to know about a model in its metadata, whatever the format calls it.
 
-// A title, and how the last parts of its keys read; the first key of the list that is there counts.
+// A title, and patterns for the end of its keys. The first pattern that matches a key counts.
 const ASKED = [
   ["name", [/^general\.name$/, /(^|\.)model_name$/, /^name$/]],
   ["architecture", [/^general\.architecture$/, /(^|\.)architectures?$/, /(^|\.)model_type$/]],
@@ -17,7 +17,8 @@ const ASKED = [
 const LONGEST = 80;
 const DEEPEST = 3;
 
-// `entries` are those of "metadata": [{ key, text, is_cut }]. Returns [title, value] of what is there.
+// `entries` are those of "metadata": [{ key, text, is_cut }]. Returns [title, value] for everything that is
+// found.
 export function about(entries) {
   const flat = entries.flatMap(({ key, text, is_cut: isCut }) => (isCut ? [[key, text]] : flattened(key, text)));
   const found = (patterns) => {
@@ -30,7 +31,7 @@ export function about(entries) {
   return ASKED.map(([title, patterns]) => [title, found(patterns)]).filter(([, value]) => value !== null);
 }
 
-// The leaves below a value that may be JSON.
+// Returns the leaves below a value that may be JSON.
 function flattened(key, text) {
   if (!/^[{[]/.test(text)) return [[key, text]];
   try {
@@ -42,7 +43,7 @@ function flattened(key, text) {
 
 function leaves(key, value, depth) {
   if (value === null || typeof value !== "object") return [[key, String(value)]];
-  // Short lists, such as of architectures or authors, read as one.
+  // Short lists, such as of architectures or authors, are shown as one value.
   if (Array.isArray(value)) return value.length <= 4 && value.every((one) => typeof one !== "object") ? [[key, value.join(", ")]] : [];
   return depth === DEEPEST ? [] : Object.entries(value).flatMap(([name, inner]) => leaves(`${key}.${name}`, inner, depth + 1));
 }

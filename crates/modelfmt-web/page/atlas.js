@@ -1,4 +1,5 @@
-// The atlas: all tensors at once on a map, each as large as its bytes, colored by what is asked.
+// The atlas: all tensors at once on a map, each with an area in proportion to its bytes, colored by the
+// chosen property.
 import { color, colorScale, onScale } from "./charts.js";
 import { fill, h } from "./elements.js";
 import { TensorMap, packed } from "./map.js";
@@ -10,10 +11,10 @@ const KINDS = [
   ["magnitude", "magnitude of the values"],
   ["difference", "difference to another model"],
 ];
-// Okabe and Ito's colors, which people tell apart who see fewer colors, and some more; then they repeat.
+// The colors of Okabe and Ito, which color-blind people can distinguish, and some more; then they repeat.
 const TYPES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#7a5195", "#8c8c8c", "#a05a2c"];
 const [NOTHING, SAME, MISSING] = ["#8b919b", "#b4bbc6", "#b3261e"];
-// Values that are read of all tensors together for their magnitudes.
+// The number of values that are read for the magnitudes, of all tensors together.
 const BUDGET = 1 << 26;
 
 export async function atlas(element, model, tools) {
@@ -59,7 +60,7 @@ export async function atlas(element, model, tools) {
   };
 }
 
-// What the library says of all tensors: { sizes, groupOf, typeOf, types, groups }.
+// Returns what the library knows about all tensors: { sizes, groupOf, typeOf, types, groups }.
 async function cells(model) {
   const { value, bytes } = await model.bytes("atlas", {});
   const number = bytes.length / 13;
@@ -73,7 +74,7 @@ async function cells(model) {
   };
 }
 
-// Says which tensor is pointed at; the last one, if the pointer is faster than the answers.
+// Shows which tensor the pointer is on. If the pointer is faster than the answers, shows the last one.
 function tell(model, current, canvas) {
   let [wanted, isAsking] = [-1, false];
   return async (i) => {
@@ -98,13 +99,13 @@ function tell(model, current, canvas) {
   };
 }
 
-// Colors the map, and says what the colors mean.
+// Colors the map, and explains the colors.
 class Painter {
   #model;
   #data;
   #map;
   #parts;
-  // Counts what was asked for: what is computed for something before does not count.
+  // Counts the requests, so that results of an earlier request are ignored.
   #asked = 0;
   #magnitudes = null;
 
@@ -128,7 +129,7 @@ class Painter {
     else this.#read(asked);
   }
 
-  // Colors on a logarithmic scale; values that are none, or 0, have a color of their own.
+  // Colors on a logarithmic scale. Values that are not numbers, or 0, have a separate color.
   #scaled(values, inWords, more = []) {
     const [from, to] = ends(values);
     const of = (value) => (value > 0 && value < Infinity ? packedColor(color(to > from ? (Math.log(value / from) / Math.log(to / from)) * 2 - 1 : 0, false)) : packed(NOTHING));
@@ -166,7 +167,7 @@ class Painter {
     );
   }
 
-  // Reads a sample of each tensor, some at a time, so that the map answers meanwhile.
+  // Reads a sample of each tensor, a few tensors at a time, so that the map stays responsive.
   async #read(asked) {
     const total = this.#data.sizes.length;
     this.#magnitudes ??= { values: new Float32Array(total).fill(NaN), done: 0 };
@@ -203,14 +204,15 @@ function inShort(value) {
   return number(Number(value.toPrecision(3)));
 }
 
-// The first and the last hundredth of what is positive: a few outliers would leave one color for all the others.
+// Returns the first and the last percentile of positive values: with the extremes, a few outliers would leave
+// one color for all others.
 function ends(values) {
   const positive = values.filter((value) => value > 0 && value < Infinity).sort();
   const at = (part) => positive[Math.round(part * (positive.length - 1))];
   return positive.length > 0 ? [at(0.01), at(0.99)] : [1, 0];
 }
 
-// From a light to a dark amber.
+// Returns a color between a light and a dark amber.
 function amber(place) {
   const [light, dark] = [[255, 224, 150], [148, 72, 0]];
   return [...light.map((from, i) => from + (dark[i] - from) * place), 255];

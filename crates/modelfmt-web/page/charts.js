@@ -1,15 +1,15 @@
-// A heat map and a histogram. Both say in words what they show.
+// A heat map and a histogram. Both also describe in words what they show.
 import { h } from "./elements.js";
 import { count, number } from "./units.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// `cells` are means, row by row; { width, height, rows, columns, is_whole } says of what.
+// `cells` are means, row by row; { width, height, rows, columns, is_whole } describes what they cover.
 export function heatMap(cells, { width, height, rows, columns, is_whole: isWhole }) {
   const canvas = h("canvas", { class: "heat", width, height, role: "img" });
   const finite = Array.from(cells).filter(Number.isFinite).sort((a, b) => a - b);
   if (finite.length === 0) return h("p", { class: "quiet" }, "There is no finite value to draw.");
-  // The ends of most values: a few outliers would leave one color for all the others.
+  // The range of most values: with the extremes, a few outliers would leave one color for all others.
   const at = (part) => finite[Math.round(part * (finite.length - 1))];
   const [low, high] = [at(0.01), at(0.99)];
   const isSigned = low < 0 && high > 0;
@@ -30,7 +30,7 @@ export function heatMap(cells, { width, height, rows, columns, is_whole: isWhole
   return h("figure", {}, canvas, h("figcaption", {}, h("span", { class: "line" }, number(from), scale, number(to)), h("span", { class: "quiet" }, what)));
 }
 
-// A strip of the colors of all places from −1 to 1.
+// A strip with the colors from −1 to 1.
 export function colorScale(colorOf) {
   const scale = h("canvas", { class: "scale", width: 128, height: 1, "aria-hidden": "true" });
   const line = scale.getContext("2d").createImageData(128, 1);
@@ -39,11 +39,11 @@ export function colorScale(colorOf) {
   return scale;
 }
 
-// Blue to white to red around zero; dark blue to yellow for what has one sign.
+// Blue to white to red around zero; dark blue to yellow for values of one sign.
 const SIGNED = [[33, 76, 154], [116, 169, 218], [247, 247, 247], [239, 138, 98], [165, 15, 35]];
 const UNSIGNED = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
-// The color, [red, green, blue, alpha], of a place from −1 to 1.
+// Returns the color, [red, green, blue, alpha], for a position from −1 to 1.
 export function color(place, isSigned) {
   const stops = isSigned ? SIGNED : UNSIGNED;
   const at = ((place + 1) / 2) * (stops.length - 1);
@@ -51,7 +51,7 @@ export function color(place, isSigned) {
   return [...stops[i].map((from, channel) => from + (stops[i + 1][channel] - from) * (at - i)), 255];
 }
 
-// Where a relative difference stands between 10⁻⁸ and 1, logarithmically, from 0 to 1.
+// Returns the position of a relative difference between 10⁻⁸ and 1 on a logarithmic scale, from 0 to 1.
 export function onScale(norm) {
   return norm > 0 ? Math.max(0, Math.min(1, 1 + Math.log10(norm) / 8)) : norm === 0 ? 0 : 1;
 }
@@ -63,7 +63,7 @@ function svg(tag, properties, ...children) {
   return element;
 }
 
-// What "sample" and "stats" answer: equal bins between min and max, or each value with its number.
+// Draws an answer to "sample" or "stats": equal bins between min and max, or each value with its count.
 export function histogram({ bins, values, min, max }) {
   const bars = values ? values.map(([value, n]) => [String(value), n]) : bins.map((n, i) => {
     const edge = (at) => number(min + ((max - min) * at) / bins.length);

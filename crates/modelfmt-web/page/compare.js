@@ -15,11 +15,11 @@ export function compare(element, model, tools) {
     const total = model.summary.file_size + files.reduce((sum, { blob }) => sum + blob.size, 0);
     return watched(status, label, total, (told) => job([...model.files, ...files], operation, { name: model.name, ...args }, told));
   };
-  // A button that takes the files of another model, and shows what `work` makes of them.
+  // A button that takes the files of another model, and shows the result of `work` on them.
   const chooser = (id, title, label, work) => {
     const input = h("input", { type: "file", id, multiple: true, "aria-label": label, class: "unseen", tabindex: "-1" });
     input.onchange = async () => {
-      // The other's files stand in a folder of their own, so that equal names do not meet.
+      // The files of the other model are in a separate folder, so that equal names do not clash.
       const files = chosen(input).map(({ name, blob }) => ({ name: `other/${name}`, blob }));
       fill(result);
       try {
@@ -52,7 +52,8 @@ export function compare(element, model, tools) {
   );
 }
 
-// What the atlas colors: the positions of changed tensors with their relative norms, and of those that the other lacks.
+// What the atlas colors: the positions of changed tensors with their relative norms, and of those that the
+// other model lacks.
 async function inAtlas(model, { changed, only_in_a: missing }) {
   const names = [...changed.map(({ name }) => name), ...missing];
   const positions = await model.ask("positions", { names });
@@ -62,7 +63,7 @@ async function inAtlas(model, { changed, only_in_a: missing }) {
   model.onCompared();
 }
 
-// What differs, in the words of the legend: each has a count, and a list below.
+// The differences, in the words of the legend: each kind has a count, and a list below.
 function kinds(diff) {
   const isRecast = ({ what }) => what.includes("dtype");
   return [

@@ -1,4 +1,4 @@
-// Writes the model in another format, or again: with other tensors, types or metadata.
+// Writes the model in another format, or in the same format with other tensors, types or metadata.
 import { downloadAll, fill, h } from "./elements.js";
 import { assembled } from "./outputs.js";
 import { discard } from "./scratch.js";
@@ -11,10 +11,10 @@ const BOXES = {
   lossy: "drop metadata that it cannot hold",
 };
 const FIELDS = { include: "Only these tensors", exclude: "Without these", cast: "Cast to", dequantize: "Dequantize to", quantize: "Quantize as" };
-// What most people convert to comes first.
+// The most common targets come first.
 const FIRST = ["safetensors", "gguf"];
 
-// What the library says of options, in the words of this form.
+// Replaces the library's names of options by the words of this form.
 function inFields(text) {
   const boxes = text.replace(/\b(\w+): true\b/g, (all, id) => (BOXES[id] ? `“${BOXES[id]}”` : all));
   return boxes.replace(/\b(\w+): \[(?:"([^"]*)"|…)\]/g, (all, id, rule) => (FIELDS[id] ? `“${FIELDS[id]}”${rule ? ` ${rule}` : ""}` : all));
@@ -69,7 +69,7 @@ export async function convert(element, model) {
   );
 }
 
-// The rules of types, of which the last that fits a tensor counts.
+// The list of type rules. For each tensor, the last rule that matches counts.
 function rules(types) {
   const list = h("div", { class: "rules", id: "rules" });
   const option = (kind) => (name) => h("option", { value: `${kind} ${name}` }, name);
@@ -121,14 +121,14 @@ function options(form) {
   };
 }
 
-// What AERO needs beside: an identity, and no compression, for which there is no encoder here.
+// Adds what AERO needs: an identity, and no compression, because there is no encoder here.
 export function ofTarget(to, options) {
   return to.startsWith("aero") ? { uuid: crypto.randomUUID(), no_zstd: true, ...options } : options;
 }
 
 async function write(model, to, targets, chosen, status, result) {
   const wanted = ofTarget(to, chosen);
-  // Whatever does not fit is said before anybody is asked for a place.
+  // Anything that does not fit is reported before a place to save is requested.
   const plan = await model.job("convert", { to, options: wanted, dry_run: true }).done;
   const stem = model.summary.path.split("/").pop().replace(/(\.safetensors)?(\.index)?\.[^.]*$/, "");
   const ending = (plan.value.ending ?? targets.find(({ name }) => name === to)?.ending ?? to).replace(/^\./, "");
@@ -145,7 +145,7 @@ async function write(model, to, targets, chosen, status, result) {
     discard(scratch);
   } else {
     await downloadAll(files);
-    // The browser copies them meanwhile, and says nobody when it is done.
+    // The browser copies them in the meantime, and does not report when it is done.
     setTimeout(() => discard(scratch), 600_000);
   }
   const nbytes = files.reduce((sum, { blob }) => sum + blob.size, 0);
@@ -160,7 +160,7 @@ async function write(model, to, targets, chosen, status, result) {
   );
 }
 
-// Writes files to the handle of a file, or of a folder that has none of them.
+// Writes files to the handle of a file, or of a folder that does not contain any of them yet.
 async function keep(files, place) {
   if (place.kind === "file") return files[0].blob.stream().pipeTo(await place.createWritable());
   for (const { name } of files) {
@@ -173,7 +173,7 @@ async function keep(files, place) {
   }
 }
 
-// Where the person wants the files of a set, as below.
+// Asks for the folder for the files of a set, like `askForPlace`.
 async function askForFolder() {
   if (!globalThis.showDirectoryPicker || navigator.webdriver) return undefined;
   try {
@@ -183,7 +183,8 @@ async function askForFolder() {
   }
 }
 
-// Where the person wants the file: a handle, `undefined` for the folder of downloads, `null` for nowhere.
+// Asks where to save the file. Returns a handle, `undefined` for the download folder, or `null` if the person
+// cancels.
 async function askForPlace(name) {
   if (!globalThis.showSaveFilePicker || navigator.webdriver) return undefined;
   try {

@@ -1,4 +1,4 @@
-// Elements of the document, made in one call: h("p", { class: "x", onclick }, "text", child).
+// Creates elements of the document in one call: h("p", { class: "x", onclick }, "text", child).
 
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -11,21 +11,21 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
-// What is there of children, which may stand in lists and may be missing.
+// Returns the children that are present. They may be in lists and may be missing.
 function present(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 }
 
 export const $ = (id) => document.getElementById(id);
 
-// Gives a blob to the person as a file.
+// Offers a blob as a file download.
 export function download(name, blob) {
   const address = URL.createObjectURL(blob);
   h("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
-// Gives several files, `{ name, blob }`. Browsers drop downloads that are asked for all at once.
+// Offers several downloads, `{ name, blob }`. Browsers drop downloads that are requested all at once.
 export async function downloadAll(files) {
   for (const [number, { name, blob }] of files.entries()) {
     if (number > 0) await new Promise((resume) => setTimeout(resume, BETWEEN_DOWNLOADS));
@@ -35,7 +35,7 @@ export async function downloadAll(files) {
 
 const BETWEEN_DOWNLOADS = 300; // ms
 
-// Replaces what an element holds; returns the element.
+// Replaces the content of an element, and returns the element.
 export function fill(element, ...children) {
   element.replaceChildren(...present(children));
   return element;

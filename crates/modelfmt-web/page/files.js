@@ -1,19 +1,19 @@
-// Files that are dropped or chosen, as { name, blob }: names are paths below the folder that was given.
+// Files that are dropped or chosen, as { name, blob }. Names are paths below the given folder.
 
-// Files of an <input>.
+// Returns the files of an <input>.
 export function chosen(input) {
   const files = Array.from(input.files, (blob) => ({ name: blob.webkitRelativePath || blob.name, blob }));
   input.value = "";
   return files;
 }
 
-// Files and folders that were dropped. The entries have to be taken before anything is waited for.
+// Returns files and folders that were dropped. The entries must be read before anything is awaited.
 export async function dropped(transfer) {
   const entries = Array.from(transfer.items ?? [], (item) => item.webkitGetAsEntry?.()).filter(Boolean);
   if (entries.length === 0) return Array.from(transfer.files, (blob) => ({ name: blob.name, blob }));
   const files = [];
   const folders = entries.map((entry) => [entry, ""]);
-  // Folders within folders are few; what is deeper than a model's folder may be is left out.
+  // Nested folders are rare; folders deeper than in any model are left out.
   const DEEPEST = 8;
   while (folders.length > 0) {
     const [entry, below] = folders.shift();

@@ -1,9 +1,10 @@
-// A list of any length, of which only the rows in sight are elements.
+// A list of any length. Only the visible rows are elements.
 import { fill, h } from "./elements.js";
 
 const ROW = 28; // pixels; style.css has the same
 const PAGE = 200;
-// Browsers lay out nothing taller than some 16 million pixels, so a longer list scrolls in larger steps.
+// Browsers cannot lay out anything taller than about 16 million pixels, so a longer list scrolls in larger
+// steps.
 const TALLEST = 8_000_000;
 
 export class List {
@@ -14,13 +15,13 @@ export class List {
   #pages = new Map();
   #fetchPage;
   #renderRow;
-  // What was asked for, and drawn, before the last time does not count.
+  // Answers to earlier requests, and earlier drawings, are ignored.
   #asked = 0;
   #drawn = 0;
   #chosen = -1;
   onChoose = () => {};
 
-  // `fetchPage(from, count)` gives { total, rows }, `renderRow(row)` the cells of a row.
+  // `fetchPage(from, count)` returns { total, rows }, `renderRow(row)` returns the cells of a row.
   constructor(label, fetchPage, renderRow) {
     this.#fetchPage = fetchPage;
     this.#renderRow = renderRow;
@@ -36,7 +37,7 @@ export class List {
     return this.#box;
   }
 
-  // Shows another list from its beginning; returns its length.
+  // Shows another list from its beginning, and returns its length.
   async reset() {
     this.#chosen = -1;
     const asked = ++this.#asked;

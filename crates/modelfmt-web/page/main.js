@@ -1,4 +1,4 @@
-// The page: opens models, and shows the view that is asked for.
+// The page: opens models, and shows the chosen view.
 import { atlas } from "./atlas.js";
 import { $, download, fill, h } from "./elements.js";
 import { chosen, dropped } from "./files.js";
@@ -23,10 +23,10 @@ const VIEWS = [
 ];
 
 let model = null;
-// Ends what is being opened: only what was begun last counts.
+// Aborts what is being opened: only the last request counts.
 let opening = null;
 
-// What the address says: #url=…&view=…&tensor=…
+// The state in the address: #url=…&view=…&tensor=…
 function state() {
   return new URLSearchParams(location.hash.slice(1));
 }
@@ -40,13 +40,14 @@ function setState(changes) {
   history.replaceState(null, "", `#${next}`);
 }
 
-// Begins to open something, in place of what is being opened: what connect() in model.js takes. `from` is what it was asked for in.
+// Begins to open something instead of what is being opened. Returns what connect() in model.js takes. `from`
+// is the form with the request.
 function begin(label, from = null) {
   opening?.abort();
   const controller = new AbortController();
   opening = controller;
   delete document.body.dataset.done;
-  // It may be within a view, which goes when the next model comes.
+  // The message may be within a view that disappears with the next model.
   $("main").prepend($("problem"));
   $("problem").hidden = true;
   const read = h("span", { class: "quiet" });
@@ -63,7 +64,7 @@ function begin(label, from = null) {
   };
 }
 
-// What was being opened is open, or will not be.
+// The opening has ended, successfully or not.
 function end(controller) {
   if (opening !== controller) return;
   opening = null;
@@ -72,13 +73,13 @@ function end(controller) {
   document.body.dataset.done = "";
 }
 
-// Opens a model; what was open before stays if that fails.
+// Opens a model. If that fails, the previous model stays open.
 async function open(files, name, keys, from) {
   const step = begin(`Opening ${name}`, from);
   try {
     const opened = await Model.open(files, name, keys, step);
     if (step.isOver()) return opened.close();
-    // The worker is no longer one that is being opened.
+    // From now on, another opening must not abort this worker.
     opening = null;
     model?.close();
     model = opened;
@@ -92,7 +93,7 @@ async function open(files, name, keys, from) {
   }
 }
 
-// Says what went wrong: below the form that it was asked for in, if that is still there, else above everything.
+// Shows an error: below the form with the request if that still exists, otherwise above everything.
 export function fail(error, from = null) {
   const lines = (error.details ?? []).map((line) => h("li", {}, line));
   const close = h("button", { type: "button", class: "close", "aria-label": "Close this message", onclick: () => ($("problem").hidden = true) }, "×");
@@ -115,7 +116,7 @@ function show() {
   const panel = ([id, title, make]) => {
     const properties = { id: `view-${id}`, role: "tabpanel", "aria-labelledby": `tab-${id}`, class: `view ${id}`, hidden: true };
     const element = h("section", properties);
-    // A view is made when it is first looked at.
+    // A view is created when it is first shown.
     return { id, title, element, make: () => make(element, model, tools), isMade: false };
   };
   views = VIEWS.map(panel);
@@ -131,7 +132,7 @@ function tab({ id, title }) {
   return h("button", properties, title);
 }
 
-// Arrow keys go from tab to tab.
+// Arrow keys move between tabs.
 function walk(event) {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!step) return;
@@ -202,7 +203,7 @@ function openUrl(url, from) {
   try {
     name = decodeURIComponent(last);
   } catch {
-    // It is no text in UTF-8, and stays as it is written.
+    // The name is not valid UTF-8, so it stays as it is written.
   }
   name ||= url;
   return open([{ name, url }], name, undefined, from);
@@ -237,7 +238,7 @@ function listen() {
     event.preventDefault();
     openUrl($("url").value.trim(), event.target);
   };
-  // A slash goes to the search, as in many programs.
+  // A slash moves the focus to the search, as in many programs.
   addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.target.closest("input, textarea, select") || !model) return;
     event.preventDefault();

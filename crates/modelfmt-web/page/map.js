@@ -1,5 +1,6 @@
-// A map of all tensors on a canvas, a cell for each. The cells are drawn once to a bitmap, somewhat larger than what is in sight; a frame
-// copies its part of that, and draws the cell that is pointed at. So a frame costs the same for a hundred tensors and for a hundred thousand.
+// A map of all tensors on a canvas, with a cell for each. The cells are drawn once to a bitmap, somewhat
+// larger than the visible part. A frame copies its part of the bitmap, and outlines the cell under the
+// pointer. So a frame takes the same time for a hundred tensors as for a hundred thousand.
 import { layOut } from "./treemap.js";
 
 const LARGEST = 4096; // how far one can zoom in
@@ -8,7 +9,7 @@ const MARGIN = 0.25; // of what is in sight, on each side of it in the bitmap
 const [LABEL_WIDTH, LABEL_HEIGHT] = [64, 30]; // pixels that a group needs for its name
 
 export class TensorMap {
-  // The cell that is pointed at, or -1.
+  // The cell under the pointer, or -1.
   current = -1;
   onPoint = () => {};
   onOpen = () => {};
@@ -18,15 +19,15 @@ export class TensorMap {
   #data;
   #colors;
   #layout;
-  // In pixels of the page; and the pixels of the screen for one of them.
+  // In pixels of the page, and the number of screen pixels for each.
   #width = 0;
   #height = 0;
   #density = 1;
-  // What is in sight: from this place of the map on, so much larger.
+  // The visible part: its position on the map, and the magnification.
   #x = 0;
   #y = 0;
   #zoom = 1;
-  // What is in the bitmap, as above; null if it has to be drawn anew.
+  // The part of the map that is in the bitmap, in the same form; null if it has to be redrawn.
   #drawn = null;
   #pixels = null;
   #isAsked = false;
@@ -47,7 +48,7 @@ export class TensorMap {
     this.#stale();
   }
 
-  // Zooms about a place on the canvas, or its middle.
+  // Zooms around a point of the canvas, or its middle.
   zoomBy(factor, atX = this.#width / 2, atY = this.#height / 2) {
     const before = this.#zoom;
     this.#zoomedAt = performance.now();
@@ -84,7 +85,7 @@ export class TensorMap {
     this.#ask();
   }
 
-  // One frame, however often it is asked for.
+  // Requests a frame, only one at a time.
   #ask() {
     if (this.#isAsked || !this.#layout) return;
     this.#isAsked = true;
@@ -95,7 +96,7 @@ export class TensorMap {
   }
 
   #frame() {
-    // While one zooms, the bitmap is stretched; it is drawn anew at the end of that.
+    // During a zoom, the bitmap is stretched; it is redrawn at the end.
     const isZooming = performance.now() - this.#zoomedAt < SETTLES;
     if (!this.#holdsSight() || (this.#drawn.zoom !== this.#zoom && !isZooming)) this.#rasterize();
     const [from, scale] = [this.#drawn.zoom * this.#density, this.#zoom * this.#density];
@@ -110,7 +111,7 @@ export class TensorMap {
   #outline(context, scale) {
     const { cells } = this.#layout;
     const i = this.current;
-    // A cell that is smaller than a point is still shown where it is.
+    // A cell that is smaller than a pixel is still outlined.
     const side = (length) => Math.max(4 * this.#density, length * scale);
     const place = [(cells.x[i] - this.#x) * scale, (cells.y[i] - this.#y) * scale, side(cells.width[i]), side(cells.height[i])];
     for (const [color, width] of [[this.#theme("--ground"), 5], [this.#theme("--ink"), 2.5]]) {
@@ -132,7 +133,7 @@ export class TensorMap {
     return this.#x >= drawn.x - slack && this.#y >= drawn.y - slack && right <= drawn.right + slack && bottom <= drawn.bottom + slack;
   }
 
-  // Draws the cells to the bitmap: those in sight and around.
+  // Draws the cells in and around the visible part to the bitmap.
   #rasterize() {
     const [wide, tall] = [this.#width / this.#zoom, this.#height / this.#zoom];
     const scale = this.#zoom * this.#density;
@@ -141,7 +142,7 @@ export class TensorMap {
     const right = Math.min(this.#width, this.#x + (1 + MARGIN) * wide);
     const bottom = Math.min(this.#height, this.#y + (1 + MARGIN) * tall);
     this.#drawn = { x, y, right, bottom, zoom: this.#zoom };
-    // In steps, so that the same memory serves for the next one.
+    // In steps, so that the same memory can be used for the next one.
     const [width, height] = [right - x, bottom - y].map((side) => Math.ceil((side * scale) / 64) * 64);
     if (this.#bitmap.width !== width || this.#bitmap.height !== height) [this.#bitmap.width, this.#bitmap.height] = [width, height];
     if (this.#pixels?.width !== width || this.#pixels?.height !== height) this.#pixels = new ImageData(width, height);
@@ -181,7 +182,7 @@ export class TensorMap {
     }
   }
 
-  // The cell at a place of the map, or -1.
+  // Returns the cell at a position of the map, or -1.
   #at(x, y) {
     const { cells, groups, members, drawn } = this.#layout;
     const isIn = (all) => (i) => x >= all.x[i] && y >= all.y[i] && x < all.x[i] + all.width[i] && y < all.y[i] + all.height[i];
@@ -189,7 +190,7 @@ export class TensorMap {
     return group === undefined ? -1 : (members[group].find(isIn(cells)) ?? -1);
   }
 
-  // Points at a cell, and brings it into sight if it `isFar`.
+  // Highlights a cell, and scrolls it into view if it `isFar`.
   #point(i, isFar = false) {
     if (i === this.current) return;
     this.current = i;
@@ -224,7 +225,7 @@ export class TensorMap {
       held = null;
       if (!isClick) return;
       const i = onMap(event);
-      // A finger points first, and opens what it has pointed at.
+      // A finger first highlights a cell, and opens it at the second tap.
       if (event.pointerType === "mouse" || i === this.current) this.onOpen(i);
       this.#point(i);
     });
@@ -245,7 +246,7 @@ export class TensorMap {
     if (steps[event.key] && drawn.length > 0) {
       if (i < 0) this.#point(members[drawn[0]][0], true);
       else {
-        // What is beyond the middle of that side.
+        // The cell beyond the middle of that side.
         const [right, down] = steps[event.key];
         const reach = (length) => length / 2 + 0.01 + length * 1e-4;
         const next = this.#at(cells.x[i] + cells.width[i] / 2 + right * reach(cells.width[i]), cells.y[i] + cells.height[i] / 2 + down * reach(cells.height[i]));
@@ -272,14 +273,14 @@ export function packed(text) {
   return (0xff000000 | ((hex & 0xff) << 16) | (hex & 0xff00) | (hex >> 16)) >>> 0;
 }
 
-// What cells are drawn to: a canvas takes several times as long for as many rectangles.
+// The image into which cells are drawn: a canvas takes several times as long for so many rectangles.
 class Pixels {
   constructor(data, width, height, ground) {
     Object.assign(this, { data, width, height, ground });
     data.fill(ground);
   }
 
-  // Rectangles are { left, top, right, bottom }; a large one leaves a gap to the next.
+  // Fills a rectangle; a large one leaves a gap to the next.
   cell(left, top, right, bottom, color) {
     const [x0, y0] = [Math.round(left), Math.round(top)];
     let [x1, y1] = [Math.round(right), Math.round(bottom)];
@@ -287,7 +288,7 @@ class Pixels {
     this.#fill(x0, y0, x1, y1, color);
   }
 
-  // The right and lower edge of a group, in the color of the ground.
+  // Draws the right and lower edge of a group, in the color of the ground.
   frame(left, top, right, bottom) {
     const [x0, y0, x1, y1] = [left, top, right, bottom].map(Math.round);
     if (x1 - x0 < 12 || y1 - y0 < 12) return;

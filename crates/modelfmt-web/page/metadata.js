@@ -1,4 +1,4 @@
-// The metadata of the format and what is peculiar to it, a row a key. Long values are cut until they are asked for.
+// The metadata and details of the format, one row per key. Long values are cut until they are opened.
 import { download, fill, h } from "./elements.js";
 import { watched } from "./progress.js";
 
@@ -27,7 +27,7 @@ function part(model, name, title, entries) {
   );
 }
 
-// Bills of materials, as the program writes them.
+// Bills of materials, in the same form as the program writes.
 function bom(model) {
   const status = h("div", { role: "status" });
   const give = async (spec) => {

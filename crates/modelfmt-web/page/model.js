@@ -1,10 +1,10 @@
-// A model that is open: its files, and the worker that answers for it.
+// An open model: its files, and the worker that answers requests about it.
 import { Connection, ModelError } from "./client.js";
 import { inParts, workersFor } from "./parts.js";
 
 const modules = new Map();
 
-// A module of the reader, compiled once for all workers.
+// Compiles a module of the reader, once for all workers.
 function compiled(name) {
   if (!modules.has(name)) {
     const begun = compile(name);
@@ -20,13 +20,14 @@ async function compile(name) {
   return WebAssembly.compile(await answer.arrayBuffer());
 }
 
-// Begins to fetch the reader, so that it is there when a file comes.
+// Begins to fetch the reader, so that it is available when a file is given.
 export function prepare() {
   compiled("modelfmt.wasm").catch(() => {});
 }
 
-// A worker that has these files, { name, blob } or { name, url }; one that `isForWork` gets all of the code at once. `opening` may have a
-// `signal` that ends it, and be told of the stages, "code" and "files", and of the bytes that are read.
+// Starts a worker with these files, { name, blob } or { name, url }. With `isForWork`, it gets all of the
+// code at once. `opening` may have a `signal` that aborts it, and callbacks for the stages, "code" and
+// "files", and for the bytes that are read.
 async function connect(files, isForWork = false, { signal, onStage } = {}) {
   const connection = new Connection(new Worker(new URL("worker.js", import.meta.url), { type: "module" }));
   signal?.addEventListener("abort", () => connection.stop());
@@ -42,7 +43,7 @@ async function connect(files, isForWork = false, { signal, onStage } = {}) {
   return connection;
 }
 
-// Which of some files are models: { models: [name], foreign: { name, hint } }.
+// Finds out which files are models: { models: [name], foreign: { name, hint } }.
 export async function choose(files, opening = {}) {
   const connection = await connect(files, false, opening);
   try {
@@ -52,7 +53,7 @@ export async function choose(files, opening = {}) {
   }
 }
 
-// Work that takes long, in a worker of its own: { done, stop }. `done` gives { value, bytes, file }.
+// Runs long work in a separate worker: { done, stop }. `done` resolves to { value, bytes, file }.
 export function job(files, operation, args, onProgress, more = {}) {
   let stopped = false;
   let connection = null;
@@ -75,15 +76,15 @@ export function job(files, operation, args, onProgress, more = {}) {
 }
 
 export class Model {
-  // What the library says of it: format, file_size, dtypes, …
+  // The summary from the library: format, file_size, dtypes, …
   summary;
   // The files, and the name of the model or its index among them.
   files;
   name;
-  // How it differs from the model that it was compared with last; null before. See compare.js.
+  // The differences from the model that it was last compared with, or null. See compare.js.
   compared = null;
   onCompared = () => {};
-  // What opens a sealed file, { passphrase, files }: for each worker that opens it, and nobody else.
+  // The secrets that open a sealed file, { passphrase, files }, only for the workers that open it.
   #keys;
   #connection;
 
@@ -101,17 +102,17 @@ export class Model {
     return model;
   }
 
-  // Whether it is read over a network.
+  // Whether the model is read over a network.
   get isRemote() {
     return this.files.some(({ url }) => url);
   }
 
-  // A short question: the worker answers one after the other.
+  // Sends a short request; the worker answers one after the other.
   async ask(operation, args) {
     return (await this.#connection.ask(operation, args)).value;
   }
 
-  // The same, with the bytes beside the answer: { value, bytes }.
+  // Like `ask`, but also returns the bytes of the answer: { value, bytes }.
   bytes(operation, args) {
     return this.#connection.ask(operation, args);
   }
@@ -120,7 +121,7 @@ export class Model {
     return job(this.files, operation, { name: this.name, keys: this.#keys, ...args }, onProgress, more);
   }
 
-  // Verifies, with several workers if that pays: { done, stop }.
+  // Verifies, with several workers if that is worthwhile: { done, stop }.
   verify(args, onProgress) {
     const [jobs, of] = [[], args.level !== "full" ? 1 : workersFor(this.summary)];
     let stopped = false;

@@ -1,6 +1,8 @@
-// The page without a network: a service worker keeps its files, and gives them where the server cannot be reached.
+// The page without a network: a service worker caches its files, and serves them if the server cannot be
+// reached.
 
-// `cargo xtask web` puts a hash of all files in place of VERSION. So this script changes with each of them, and the browser installs it anew.
+// `cargo xtask web` replaces VERSION by a hash of all files. So this script changes with each of them, and
+// the browser installs it anew.
 const OURS = "modelfmt-page-";
 const KEPT = `${OURS}VERSION`;
 
@@ -16,14 +18,15 @@ self.addEventListener("fetch", (event) => {
   if (isOurs) event.respondWith(answer(request));
 });
 
-// files.txt lists the files of the page, a line each. They are asked of the server, so that all of them are of one version.
+// files.txt lists the files of the page, one per line. They are requested from the server, so that all of
+// them are of one version.
 async function keepAll() {
   const list = await (await fetch("files.txt", { cache: "no-cache" })).text();
   const cache = await caches.open(KEPT);
   await cache.addAll(["./", ...list.split("\n").filter(Boolean)].map((name) => new Request(name, { cache: "no-cache" })));
 }
 
-// Removes what earlier versions kept.
+// Removes the caches of earlier versions.
 async function forgetOthers() {
   const names = await caches.keys();
   await Promise.all(names.filter((name) => name.startsWith(OURS.slice(0, -1)) && name !== KEPT).map((name) => caches.delete(name)));

@@ -1,4 +1,4 @@
-// What the model is, in a few numbers, and its tensors as a tree with sums.
+// Describes the model in a few numbers, and shows its tensors as a tree with sums.
 import { about } from "./about.js";
 import { fill, h } from "./elements.js";
 import { seal } from "./seal.js";
@@ -36,7 +36,7 @@ export function overview(element, model, tools) {
   tell(model, known, line, tools);
 }
 
-// What the metadata says that most people ask for first.
+// Shows the metadata that people most want to know.
 async function tell(model, element, line, tools) {
   try {
     const { metadata } = await model.ask("metadata", { cut: 1000 });
@@ -55,7 +55,7 @@ async function tell(model, element, line, tools) {
   element.dataset.done = "";
 }
 
-// The model in a sentence.
+// Describes the model in a sentence.
 function sentence({ format, version, parameters, tensors, file_size: nbytes, dtypes }, found) {
   const architecture = found?.find(([title]) => title === "architecture")?.[1];
   const sorted = [...dtypes].sort((a, b) => b.parameters - a.parameters).map(({ dtype }) => dtype);
@@ -69,7 +69,7 @@ function fact([name, value, exactly]) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, h("span", { id: `fact-${name}` }, value), exactly && h("small", {}, exactly)));
 }
 
-// Nothing for nothing.
+// Returns a card, or nothing without content.
 function card(title, content) {
   return content && h("section", { class: "card" }, h("h3", {}, title), content);
 }
@@ -99,7 +99,7 @@ function tree(model, tools) {
     details.append(await branches(prefix));
     openLargest(details);
   };
-  // What most of the bytes are below is opened at once, while few rows are shown.
+  // The branch with most of the bytes is opened immediately, as long as few rows are shown.
   const FEW = 12;
   function openLargest(parent) {
     const rows = element.querySelectorAll("li").length;

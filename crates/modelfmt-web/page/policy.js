@@ -1,9 +1,9 @@
-// Whether a policy lets the program read the model: `modelfmt --policy` judges by the same rules.
+// Checks whether a policy allows the program to read the model: `modelfmt --policy` uses the same rules.
 import { fill, h } from "./elements.js";
 import { chosen } from "./files.js";
 import { watched } from "./progress.js";
 
-// The longest policy, and the most that is read of a key.
+// The longest policy, and the most that is read of a key, in bytes.
 const LONGEST = 1 << 20;
 
 export function policy(model) {
@@ -56,7 +56,7 @@ export function policy(model) {
   );
 }
 
-// The text of the signature beside the file.
+// Returns the text of the signature next to the file.
 async function signature({ files, name }) {
   const found = files.find((file) => file.blob && file.name === `${name}.sig`)?.blob;
   return found && found.size <= 16 << 20 ? found.text() : null;

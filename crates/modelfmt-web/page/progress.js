@@ -2,8 +2,8 @@
 import { fill, h } from "./elements.js";
 import { size } from "./units.js";
 
-// Runs `begin(onProgress)`, which gives { done, stop }, and shows how far it is in `element`, of `total` bytes if that is known.
-// Returns what the job gives, or null if it was stopped.
+// Runs `begin(onProgress)`, which returns { done, stop }, and shows its progress in `element`, out of `total`
+// bytes if that is known. Returns the result of the job, or null if it was stopped.
 export async function watched(element, label, total, begin) {
   const bar = h("progress", { "aria-label": label });
   if (total > 0) Object.assign(bar, { max: total, value: 0 });

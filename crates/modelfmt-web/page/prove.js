@@ -1,13 +1,13 @@
-// What a proof says: whether a model is made of a base, tensor by tensor.
+// Shows a proof: whether a model is derived from a base, tensor by tensor.
 import { h } from "./elements.js";
 import { count, counted, number } from "./units.js";
 
 const MOST = 1000;
-// What comes first is what is wrong.
+// Faults come first.
 const RANK = { differs: 0, foreign: 1, missing: 2, exact: 3 };
 const WHAT = { exact: "exact", differs: "different", foreign: "not of the base", missing: "only in the base" };
 
-// `proof` is what `modelfmt prove --json` prints.
+// `proof` is the output of `modelfmt prove --json`.
 export function proof({ ok, tensors, metadata }, tools) {
   const many = (result) => tensors.filter((tensor) => tensor.result === result).length;
   const kinds = Object.keys(RANK).reverse().map((result) => [many(result), WHAT[result]]).filter(([some]) => some > 0);

@@ -1,7 +1,8 @@
-// Who has signed a sealed file, and the keys that open it. A key goes from the form to the workers of this page and nowhere else.
+// Shows who has signed a sealed file, and a form for the keys that open it. A key goes only from the form to
+// the workers of this page.
 import { h } from "./elements.js";
 
-// Nothing for a file that is neither signed nor encrypted. `reopen` opens the model again with keys.
+// Returns null for a file that is neither signed nor encrypted. `reopen` opens the model again with keys.
 export function seal({ signatures, encryption }, { reopen, fail }) {
   const signers = signatures ?? [];
   if (signers.length === 0 && !encryption) return null;
@@ -46,7 +47,7 @@ function form(encryption, reopen, fail) {
   return element;
 }
 
-// The text of a file with a key; bytes as hex digits.
+// Returns the text of a key file; bytes as hex digits.
 async function text(file) {
   const LONGEST = 64 << 10;
   const bytes = new Uint8Array(await file.slice(0, LONGEST).arrayBuffer());

@@ -1,4 +1,5 @@
-// What is in one tensor: values, heat map, histogram, statistics, bytes. A sample first, all of it when asked.
+// Shows one tensor: values, heat map, histogram, statistics, bytes. Statistics are of a sample first, and of
+// all values on request.
 import { heatMap, histogram } from "./charts.js";
 import { fill, h } from "./elements.js";
 import { watched } from "./progress.js";
@@ -7,7 +8,7 @@ import { count, number, shape, size } from "./units.js";
 const [ROWS, COLUMNS] = [8, 5]; // of the corner
 const PAGE = 256; // bytes
 
-// Counts the tensors that were shown: what comes late for one before is not drawn.
+// Counts the tensors that were shown, so that late answers about an earlier tensor are not drawn.
 let shown = 0;
 
 export async function tensor(element, model, position) {
@@ -26,7 +27,8 @@ export async function tensor(element, model, position) {
   fill(element, h("h3", { class: "name" }, info.name || "(no name)"), facts(info), info.has_data && info.elements > 0 ? parts : h("p", { class: "quiet" }, "It has no values."));
   if (!info.has_data || info.elements === 0) return;
   const [values, image, statistics, bytes] = parts.map(([, part]) => part);
-  // One after the other: the worker does one thing at a time, and what was left is not asked any more.
+  // One after the other, because the worker does one thing at a time, and requests for a tensor that was left
+  // need not be sent.
   const steps = [
     () => corner(values, model, position),
     () => heat(image, model, position),
@@ -84,7 +86,7 @@ async function corner(element, model, position, row = 0, column = 0) {
 }
 
 async function heat(element, model, position) {
-  // Over a network fewer values are worth waiting for.
+  // Over a network, fewer values are worth the wait.
   const budget = model.isRemote ? 1 << 17 : 1 << 21;
   const { value, bytes } = await model.bytes("image", { position, width: 512, height: 256, budget });
   const cells = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);

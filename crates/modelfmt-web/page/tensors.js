@@ -1,15 +1,15 @@
-// The view of the tensors: a search, the list, and what is known of the one that is chosen.
+// The view of the tensors: a search, the list, and details of the chosen tensor.
 import { fill, h } from "./elements.js";
 import { List } from "./list.js";
 import { tensor } from "./tensor.js";
 import { count, counted, shape, size } from "./units.js";
 
-// What the list can be sorted by, and whether the first click has the largest first.
+// The columns by which the list can be sorted, and whether the first click shows the largest first.
 const COLUMNS = [["name", false], ["type", false], ["shape", true], ["size", true]];
 
 export function tensors(element, model, tools) {
   let query = tools.state().get("search") ?? "";
-  // As in the address: a column, with a minus before it from the largest on; empty for the order of the file.
+  // As in the address: a column, with a minus for descending order; empty for the order of the file.
   let sort = tools.state().get("sort") ?? "";
   const found = h("p", { class: "quiet", role: "status", id: "found" });
   const detail = h("div", { class: "detail", id: "detail" }, h("p", { class: "quiet" }, "Choose a tensor to see what is in it."));

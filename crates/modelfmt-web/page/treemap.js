@@ -1,13 +1,15 @@
-// A squarified treemap (Bruls, Huizing, van Wijk 2000): areas in proportion to sizes, as near to squares as they come.
+// A squarified treemap (Bruls, Huizing, van Wijk 2000): areas in proportion to sizes, as close to squares as
+// possible.
 
-// Lays `items`, numbers whose `sizes` are not 0, out in a rectangle; calls `place(item, x, y, width, height)` for each. Large ones come
-// first; equal ones stay in their order.
+// Lays out `items`, numbers whose `sizes` are not 0, in a rectangle, and calls `place(item, x, y, width,
+// height)` for each. Large items come first; equal ones keep their order.
 export function squarify(items, sizes, x, y, width, height, place) {
   const sorted = items.slice().sort((a, b) => sizes[b] - sizes[a] || a - b);
   let rest = 0;
   for (const item of sorted) rest += sizes[item];
   for (let from = 0; from < sorted.length; ) {
-    // A row along the shorter side, which takes more items while that makes the worst of them no longer.
+    // A row along the shorter side takes more items as long as that does not make its most elongated item
+    // longer.
     const short = Math.max(Math.min(width, height), Number.MIN_VALUE);
     const scale = (width * height) / rest;
     let [to, sum, worst] = [from, 0, Infinity];
@@ -19,7 +21,7 @@ export function squarify(items, sizes, x, y, width, height, place) {
       if (next > worst) break;
       [worst, sum, to] = [next, sum + size, to + 1];
     }
-    // Sizes that floating point cannot tell from nothing are one row.
+    // Sizes that floating point cannot distinguish from zero form one row.
     if (to === from) to = sorted.length;
     const isUpright = width >= height;
     const room = isUpright ? width : height;
@@ -37,7 +39,7 @@ export function squarify(items, sizes, x, y, width, height, place) {
   }
 }
 
-// A place for each tensor, those of a group together: { x, y, width, height } as arrays, and the same for `groups`.
+// Returns the position of each tensor, grouped: { x, y, width, height } as arrays, and the same for `groups`.
 export function layOut(sizes, groupOf, groupCount, width, height) {
   const members = Array.from({ length: groupCount }, () => []);
   const sums = new Float64Array(groupCount);

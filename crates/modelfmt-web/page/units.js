@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for people.
 
 const integers = new Intl.NumberFormat("en-US");
 
@@ -10,7 +10,7 @@ export function counted(n, one, many = `${one}s`) {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
-// Bytes in powers of 1024, as the program prints them.
+// Formats bytes in powers of 1024, like the program.
 export function size(nbytes) {
   if (nbytes < 1024) return nbytes === 1 ? "1 byte" : `${count(nbytes)} bytes`;
   let [value, unit] = [nbytes / 1024, 0];
@@ -19,7 +19,7 @@ export function size(nbytes) {
   return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${units[unit]}`;
 }
 
-// 7.24 B, as models are called.
+// Formats a number like 7.24 B, as in names of models.
 export function short(n) {
   for (const [limit, unit] of [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "K"]]) {
     if (n >= limit) return `${(n / limit).toPrecision(3)} ${unit}`;
@@ -31,7 +31,7 @@ export function shape(dims) {
   return dims.length === 0 ? "scalar" : dims.join(" × ");
 }
 
-// Six digits at most.
+// Formats a number with at most six digits.
 export function number(value) {
   if (value === null || Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";

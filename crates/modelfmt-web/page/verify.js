@@ -1,4 +1,4 @@
-// Checks everything that the file says of itself, and names every check.
+// Runs all checks of the file, and names each.
 import { fill, h } from "./elements.js";
 import { policy } from "./policy.js";
 import { watched } from "./progress.js";
@@ -53,7 +53,7 @@ export function verify(element, model, tools) {
   );
 }
 
-// What the job takes of a signature and of keys of signers; nothing without keys.
+// Returns the job's arguments for a signature and its signers' keys; null without keys.
 async function signedBy(signature, keys) {
   const LONGEST = 16 << 20;
   if (keys.length === 0) return null;
@@ -62,13 +62,14 @@ async function signedBy(signature, keys) {
   return { signature: await signature.text(), signers: await Promise.all(Array.from(keys, (key) => key.text())) };
 }
 
-// Names of checks that look at what the values are.
+// Names of checks that cover the values.
 const OF_VALUES = /crc|hash|sign|digest|encrypt/;
 
-// A finding about a tensor begins with its name, as Rust writes a text in quotes; in a set, the file comes before it.
+// A finding about a tensor begins with its name, as a string literal of Rust; in a set, the name of the file
+// precedes it.
 const OF_TENSOR = /(?:^|: )tensor "((?:[^"\\]|\\.)*)"/;
 
-// The tensors that findings are about: the findings by the names.
+// Returns the tensors that have findings: the findings by tensor name.
 export function byTensor(errors) {
   const found = new Map();
   for (const text of errors) {
@@ -89,7 +90,7 @@ function unescaped(text) {
 
 const NAMED = 3;
 
-// What is wrong in a sentence: the tensors first, if it is some of them.
+// Describes the faults in a sentence: the tensors first, if only some are affected.
 function verdictOf(errors, checks, model, tools) {
   const tensors = byTensor(errors);
   const failed = checks.filter(({ status }) => status === "failed").map(({ name }) => name);
@@ -113,7 +114,7 @@ function report({ ok, checks, errors }, level, milliseconds, model, tools) {
       h("td", { class: "status" }, WORDS[status]),
       h("td", {}, detail),
     );
-  // What failed comes first.
+  // Failed checks come first.
   const rank = { failed: 0, ok: 1, absent: 2 };
   const sorted = [...checks].sort((a, b) => rank[a.status] - rank[b.status]);
   const isBare = ok && level === "full" && !made.some(({ name }) => OF_VALUES.test(name));

@@ -1,4 +1,4 @@
-//! What JavaScript gets: a value or an error as JSON, and bytes.
+//! The answers to JavaScript: a value or an error as JSON, and bytes.
 
 use modelfmt::Error;
 use modelfmt::convert::Unsupported;
@@ -12,12 +12,12 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A value that is JSON already.
+    /// Makes an answer of text that is already JSON.
     pub(crate) const fn text(json: String) -> Self {
         Self { json, bytes: Vec::new() }
     }
 
-    /// With bytes beside it.
+    /// Adds bytes to the answer.
     pub(crate) fn with_bytes(self, bytes: Vec<u8>) -> Self {
         Self { bytes, ..self }
     }
@@ -33,7 +33,7 @@ impl From<Value> for Answer {
 pub(crate) enum Refusal {
     /// The library's error.
     Model(Box<Error>),
-    /// What was asked for makes no sense here.
+    /// The request is not valid here.
     Usage(String),
 }
 
@@ -51,12 +51,12 @@ impl From<serde_json::Error> for Refusal {
 
 pub(crate) type Result<T = Answer, E = Refusal> = std::result::Result<T, E>;
 
-/// An argument that is not as it should be.
+/// Returns the error for an invalid argument.
 pub(crate) fn usage(text: impl Into<String>) -> Refusal {
     Refusal::Usage(text.into())
 }
 
-/// The answer as JavaScript takes it.
+/// Returns the answer in the form for JavaScript.
 pub(crate) fn sent(answer: Result) -> (String, Vec<u8>) {
     match answer {
         Ok(Answer { json, bytes }) => (format!("{{\"value\":{json}}}"), bytes),
@@ -84,7 +84,7 @@ fn error(refusal: &Refusal) -> Value {
     }
 }
 
-/// The error with those of its causes that it does not say itself.
+/// Returns the error's text, with those of its causes that it does not contain itself.
 fn text(error: &Error) -> String {
     let mut text = match error {
         Error::Damaged { path, error } => {
@@ -105,7 +105,7 @@ fn text(error: &Error) -> String {
     text
 }
 
-/// What the library calls by its fields, as the properties of `convert`'s options in JavaScript.
+/// The names of the library's fields as properties of `convert`'s options in JavaScript.
 pub(crate) struct Options;
 
 impl Words for Options {

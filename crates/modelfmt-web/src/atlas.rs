@@ -1,4 +1,5 @@
-//! All tensors at once, for a picture of the model: sizes, types, groups of names, and how large the values are.
+//! Data about all tensors at once, for a picture of the model: sizes, types, groups of names, and magnitudes
+//! of values.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,16 +11,16 @@ use crate::answers::{Answer, Result, usage};
 use crate::options::Args;
 use crate::session;
 
-/// Names are not grouped if there are more groups than this: nobody could read their titles.
+/// Names are not grouped if there are more groups than this, because nobody could read their titles.
 const MOST_GROUPS: usize = 4096;
-/// The most elements of a tensor that are read for its magnitude, and runs of them.
+/// The most elements of a tensor that are read for its magnitude, and the number of runs that they form.
 const SAMPLE: u64 = 1 << 14;
 const RUNS: u64 = 4;
 /// The most tensors whose magnitudes are computed in one call.
 const MOST: usize = 1 << 12;
 
-/// The names of types and groups, and as bytes for each tensor in the order of the file: its size as `f64`, then of all of them the group
-/// as `u32`, then the type as `u8`.
+/// Returns the names of types and groups, and bytes: first the sizes of all tensors in file order as `f64`,
+/// then all groups as `u32`, then all types as `u8`.
 pub(crate) fn atlas(_: &Args) -> Result {
     let session = session::current()?;
     let (mut types, mut groups) = (Numbers::default(), Numbers::default());
@@ -41,7 +42,7 @@ pub(crate) fn atlas(_: &Args) -> Result {
     Ok(Answer::from(answer).with_bytes(sizes))
 }
 
-/// Numbers for names, as they come.
+/// Numbers names in the order in which they first occur.
 #[derive(Default)]
 struct Numbers<'a> {
     names: Vec<&'a str>,
@@ -58,7 +59,8 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// The part of a name that tensors of one layer share: through its first number, else through its first part.
+/// Returns the part of a name that tensors of one layer share: up to and including its first number, or else
+/// its first part.
 fn group(name: &str) -> &str {
     let ends = name.match_indices(['.', '/']).map(|(at, _)| at);
     let mut begin = 0;
@@ -72,8 +74,8 @@ fn group(name: &str) -> &str {
     name.find(['.', '/']).and_then(|end| name.get(..end)).unwrap_or(name)
 }
 
-/// The root mean square of a sample of each tensor's finite values, `count` tensors from the position `from` on, as bytes of `f32`; NaN
-/// where there are none, or none can be read.
+/// Returns the root mean square of a sample of each tensor's finite values, for `count` tensors from the
+/// position `from` on, as bytes of `f32`. It is NaN if the sample has no finite value or cannot be read.
 pub(crate) fn magnitudes(args: &Args) -> Result {
     let session = session::current()?;
     let from = args.need_size("from")?.min(session.model.tensor_count());
@@ -98,7 +100,7 @@ fn magnitude(model: &Model, position: usize, elements: u64) -> f32 {
     (sum / count as f64).sqrt() as f32
 }
 
-/// Ranges of `wanted` elements in all, spread over `total`.
+/// Returns ranges with `wanted` elements in total, spread over `total`.
 fn runs(total: u64, wanted: u64) -> impl Iterator<Item = Range<u64>> {
     let count = if total <= wanted { 1 } else { RUNS.min(wanted) };
     let len = total.min(wanted) / count;
@@ -109,7 +111,8 @@ fn runs(total: u64, wanted: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// The positions of tensors by `names`, in their order; null for a name that is not there.
+/// Returns the positions of the tensors in `names`, in the order of `names`; null for a name that does not
+/// exist.
 pub(crate) fn positions(args: &Args) -> Result {
     let session = session::current()?;
     let names =

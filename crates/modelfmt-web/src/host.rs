@@ -1,4 +1,5 @@
-//! What JavaScript provides: files by name, a place to write to, a callback for progress. All calls are synchronous.
+//! The functions that JavaScript provides: files by name, outputs, a callback for progress. All calls are
+//! synchronous.
 #![allow(unsafe_code, reason = "functions of the host are called so")]
 
 use std::cell::RefCell;
@@ -12,26 +13,29 @@ use modelfmt::modelfmt_write::{NewFiles, Output, Sink};
 
 #[link(wasm_import_module = "host")]
 unsafe extern "C" {
-    /// The length of a file; negative if there is none, and then [`failure`] says why.
+    /// Returns the length of a file, or a negative number if there is none; then [`failure`] says why.
     fn file_len(name: *const u8, name_len: usize) -> i64;
-    /// Fills `out` with a file's bytes from `offset` on; 1 if it did, else [`failure`] says why not.
+    /// Fills `out` with a file's bytes from `offset` on. Returns 1 if it succeeded; otherwise [`failure`]
+    /// says why not.
     fn file_read(name: *const u8, name_len: usize, offset: u64, out: *mut u8, out_len: usize) -> i32;
-    /// Begins a file of the output; its number, or negative if it cannot be begun, and then [`failure`] says why.
+    /// Begins a file of the output. Returns its number, or a negative number if it cannot be begun; then
+    /// [`failure`] says why.
     #[link_name = "create"]
     fn create_file(name: *const u8, name_len: usize) -> i32;
-    /// Writes to a file of the output; 1 if it did, else [`failure`] says why not.
+    /// Writes to a file of the output. Returns 1 if it succeeded; otherwise [`failure`] says why not.
     fn write_at(file: i32, offset: u64, bytes: *const u8, len: usize) -> i32;
-    /// Fills `out` with what was written to a file of the output; 1 if it did, else [`failure`] says why not.
+    /// Fills `out` with bytes that were written to a file of the output. Returns 1 if it succeeded; otherwise
+    /// [`failure`] says why not.
     fn read_back(file: i32, offset: u64, out: *mut u8, out_len: usize) -> i32;
-    /// Takes a text of the host's into `out`, at most so many bytes; returns how many.
+    /// Copies the reason of the last failure to `out`, at most `out_len` bytes, and returns its length.
     fn failure(out: *mut u8, out_len: usize) -> usize;
-    /// Takes a message.
+    /// Shows a message.
     fn message(text: *const u8, text_len: usize);
-    /// Takes the number of bytes that are done since the last call; 0 stops the work.
+    /// Reports the number of bytes done since the last call. Returns 0 to stop the work.
     fn progress(nbytes: u64) -> i32;
 }
 
-/// The longest reason for a failure that is taken, in bytes.
+/// The most bytes that are taken of a reason for a failure.
 const REASON: usize = 512;
 
 /// Sends a message to the page that started the worker.
@@ -49,7 +53,7 @@ pub(crate) fn advance(nbytes: u64) -> ControlFlow<()> {
     }
 }
 
-/// Why the last call of the host failed.
+/// Returns why the last call of the host failed.
 fn reason(kind: io::ErrorKind) -> io::Error {
     let mut text = [0; REASON];
     // SAFETY: the host writes at most `REASON` bytes to `text` during the call.
@@ -58,22 +62,22 @@ fn reason(kind: io::ErrorKind) -> io::Error {
     io::Error::new(kind, text.trim_end_matches('\u{fffd}').to_owned())
 }
 
-/// The files that the host has, as the files of a set whose index is in `folder`.
+/// Returns the host's files, as the files of a set whose index is in `folder`.
 pub(crate) fn files(folder: &str) -> SharedFiles {
     shared_files(HostFiles { folder: folder.to_owned() })
 }
 
 thread_local! {
-    /// The share of what is done in this worker, if several do it together.
+    /// This worker's share of a job, if several workers do it together.
     static SHARE: RefCell<Option<Arc<Share>>> = const { RefCell::new(None) };
 }
 
-/// Files that are opened from now on are read for this share of a job.
+/// Sets the share of a job for which files are read that are opened from now on.
 pub(crate) fn share(share: Arc<Share>) {
     SHARE.set(Some(share));
 }
 
-/// Opens one of the files by its whole name.
+/// Opens one of the files by its full name.
 pub(crate) fn open(name: &str) -> io::Result<HostFile> {
     // SAFETY: the host reads these bytes during the call and no others.
     let len = unsafe { file_len(name.as_ptr(), name.len()) };
@@ -82,7 +86,7 @@ pub(crate) fn open(name: &str) -> io::Result<HostFile> {
 }
 
 struct HostFiles {
-    /// With a slash at its end, if it is not empty.
+    /// The folder with a slash at its end, if it is not empty.
     folder: String,
 }
 
@@ -95,7 +99,7 @@ impl Files for HostFiles {
     }
 }
 
-/// One of the files. The host knows it by its name.
+/// One of the files, which the host identifies by its name.
 pub(crate) struct HostFile {
     name: String,
     len: u64,
@@ -133,7 +137,7 @@ pub(crate) fn create(name: &str) -> io::Result<HostSink> {
     if file < 0 { Err(reason(io::ErrorKind::Other)) } else { Ok(HostSink { name: name.to_owned(), file }) }
 }
 
-/// The files of a set that is written. The host gives them away when all are complete.
+/// The files of a set that is written. The host hands them over when all are complete.
 pub(crate) struct HostOutput;
 
 impl NewFiles for HostOutput {
@@ -178,7 +182,7 @@ impl Output for HostSink {
         }
     }
 
-    /// The host keeps what it has, and gives it away when the worker is done.
+    /// The host keeps the files, and hands them over when the worker is done.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }

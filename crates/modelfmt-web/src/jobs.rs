@@ -1,5 +1,6 @@
-//! Work that takes long, each in a worker of its own, which opens the models itself and ends afterwards: so it can be stopped.
-//! Nothing here is inlined into what a first look needs: it goes into a module of its own (split.mjs), function by function.
+//! Work that takes long. Each job runs in a separate worker, which opens the models itself and ends
+//! afterwards, so that it can be stopped. Nothing here is inlined into code that a first look needs: it goes
+//! into the second module (split.mjs), function by function.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,8 +22,9 @@ pub(crate) fn work() -> Execution<'static> {
     Execution { threads: 1, progress: Some(&host::advance) }
 }
 
-/// What `modelfmt verify --json` prints; with `signature`, the text of the file beside it, and `signers`, public keys. Several workers
-/// do it together: with `part` { number, of } each gives notes in place of a report, and with the names of all `notes` the last one reports.
+/// Returns the output of `modelfmt verify --json`. `signature` is the text of the file's signature, and
+/// `signers` are public keys. Several workers can do this together: with `part` { number, of }, each returns
+/// notes instead of a report, and the last one gets the names of all `notes` and reports.
 #[inline(never)]
 pub(crate) fn verify(args: &Args) -> Result {
     let level = match args.text("level").unwrap_or("full") {
@@ -52,7 +54,7 @@ pub(crate) fn verify(args: &Args) -> Result {
     Ok(Answer::text(serde_json::to_string(&report)?))
 }
 
-/// The share of a verification that is done here: all of it, if nothing else is said.
+/// Returns the share of a verification that is done here: all of it by default.
 fn share(args: &Args) -> Result<Share> {
     if let Some(part) = args.get("part") {
         let number = |key: &str| {
@@ -69,7 +71,7 @@ fn share(args: &Args) -> Result<Share> {
     Ok(Share::whole(notes))
 }
 
-/// What `modelfmt diff --norms --json` prints.
+/// Returns the output of `modelfmt diff --norms --json`.
 #[inline(never)]
 pub(crate) fn diff(args: &Args) -> Result {
     let a = session::open(args.need_text("name")?, &options::opening(args)?)?;
@@ -80,7 +82,8 @@ pub(crate) fn diff(args: &Args) -> Result {
     Ok(Answer::text(serde_json::to_string(&diff)?))
 }
 
-/// Formats that are written, and the endings of their names. The sets of the others are made by `shard_size`.
+/// Lists the formats that can be written, with their extensions. Sets of other formats are made by
+/// `shard_size`.
 #[inline(never)]
 pub(crate) fn targets() -> Value {
     let is_target = |format: &Format| format.is_writable() && format.unsharded() == *format;
@@ -89,7 +92,8 @@ pub(crate) fn targets() -> Value {
     formats.map(target).collect::<Vec<_>>().into()
 }
 
-/// The types that a conversion offers for each of its options; the program takes more for `cast`.
+/// Lists the types that a conversion offers for each of its options. The program accepts more types for
+/// `cast`.
 #[inline(never)]
 pub(crate) fn types() -> Value {
     let names = |types: &[DType]| types.iter().map(|dtype| dtype.name()).collect::<Vec<_>>();
@@ -106,7 +110,8 @@ pub(crate) fn types() -> Value {
     })
 }
 
-/// Converts a model into files of the host's, one or those of a set; with `dry_run` it says what would be written, or why not.
+/// Converts a model into files of the host, a single file or a set. With `dry_run`, returns what would be
+/// written, or why it cannot be.
 #[inline(never)]
 pub(crate) fn convert(args: &Args) -> Result {
     let model = session::open(args.need_text("name")?, &options::opening(args)?)?;
@@ -142,7 +147,7 @@ fn said(converted: &Converted) -> Value {
     })
 }
 
-/// Which of the files that the host has are models: `names` are all of them.
+/// Finds out which of the host's files are models. `names` are all files.
 pub(crate) fn choose(args: &Args) -> Result {
     let names = args.get("names").and_then(Value::as_array).into_iter().flatten();
     let mut names: Vec<PathBuf> = names.filter_map(Value::as_str).map(PathBuf::from).collect();

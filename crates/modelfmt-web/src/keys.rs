@@ -1,5 +1,5 @@
-//! Keys that open sealed files, and keys of signers. They come from JavaScript as text and stay in the worker; what an error says has no
-//! byte of them.
+//! Keys that open sealed files, and keys of signers. They come from JavaScript as text and stay in the
+//! worker. Errors never contain any of their bytes.
 
 use modelfmt::apr2::seal::{Access, Passphrase, RawKey};
 use modelfmt::modelfmt_core::author::with_causes;
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::answers::{Refusal, Result, usage};
 
-/// What is demanded of a sealed file and what opens it: `passphrase`, a text, and `files`, the texts of files with keys.
+/// Reads the requirements for a sealed file and the keys that open it: `passphrase`, a text, and `files`, the
+/// texts of key files.
 pub(crate) fn access(given: &Value) -> Result<Access> {
     let mut access = Access::new();
     if let Some(text) = given.get("passphrase").and_then(Value::as_str) {
@@ -19,14 +20,14 @@ pub(crate) fn access(given: &Value) -> Result<Access> {
     files.filter_map(Value::as_str).try_fold(access, with)
 }
 
-/// Keys of signers, whose texts these are.
+/// Reads the keys of signers from their texts.
 #[inline(never)]
 pub(crate) fn signers(given: Option<&Value>) -> Result<Vec<PublicKey>> {
     let texts = given.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     texts.map(|text| PublicKey::from_pem(text).map_err(refused)).collect()
 }
 
-/// With the key that is in a file, whatever it is for.
+/// Adds the key in a file, whatever its purpose is.
 fn with(access: Access, text: &str) -> Result<Access> {
     if text.contains("PRIVATE KEY-----") {
         let key = PrivateKey::from_pem(text).map_err(refused)?;

@@ -13,7 +13,7 @@ use crate::options::{self, Args};
 use crate::session::{self, Search, Session, Sort};
 use crate::{atlas, jobs, tree, trust, values};
 
-/// Does an operation, and answers in JSON and bytes.
+/// Executes an operation, and answers in JSON and bytes.
 pub(crate) fn call(name: &str, args: &[u8]) -> (String, Vec<u8>) {
     answers::sent(Args::parse(args).and_then(|args| run(name, &args)))
 }
@@ -57,7 +57,7 @@ fn open(args: &Args) -> Result {
     Ok(summary(&session::keep(model).model)?.into())
 }
 
-/// What a model is, in a few numbers.
+/// Describes a model in a few numbers.
 fn summary(model: &Model) -> Result<Value, Refusal> {
     let mut by_dtype = BTreeMap::<DType, [u64; 3]>::new();
     for info in model {
@@ -92,7 +92,8 @@ fn summary(model: &Model) -> Result<Value, Refusal> {
     }))
 }
 
-/// What `modelfmt inspect --json` prints, as bytes: JavaScript's numbers do not have every integer.
+/// Returns the output of `modelfmt inspect --json` as bytes, because JavaScript's numbers cannot represent
+/// every integer.
 fn inspect(args: &Args) -> Result {
     let session = session::current()?;
     let mut options = InspectOptions::new().hash(args.is("hash"));
@@ -104,7 +105,7 @@ fn inspect(args: &Args) -> Result {
     Ok(Answer::from(Value::Null).with_bytes(json))
 }
 
-/// Metadata and details, key by key, each value cut; or one of them in full.
+/// Returns metadata and details key by key, with each value cut, or one of them in full.
 fn metadata(args: &Args) -> Result {
     let session = session::current()?;
     let trees = [("metadata", session.model.metadata()?), ("details", session.model.details()?)];
@@ -137,7 +138,8 @@ fn entry(key: &str, value: &Tree, most: usize) -> Value {
     json!({ "key": key, "text": if is_cut { start.chars().take(most).collect() } else { start }, "is_cut": is_cut })
 }
 
-/// A page of the list of tensors: those that `query` finds, by `sort`, from the largest on if `descending`.
+/// Returns a page of the list of tensors: those that match `query`, ordered by `sort`, largest first if
+/// `descending`.
 fn rows(args: &Args) -> Result {
     let session = session::current()?;
     let found = session.find(&Search {

@@ -1,4 +1,4 @@
-//! JSON as options of the library.
+//! Converts JSON to options of the library.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -53,7 +53,7 @@ impl Args {
     }
 }
 
-/// How a model is opened: with `keys`, if any are given.
+/// Returns the options for opening a model, with `keys` if there are any.
 pub(crate) fn opening(args: &Args) -> Result<OpenOptions> {
     let options = OpenOptions::new();
     Ok(match args.get("keys") {
@@ -62,7 +62,8 @@ pub(crate) fn opening(args: &Args) -> Result<OpenOptions> {
     })
 }
 
-/// Fills the options of a conversion from the properties that were given; those that are null are not.
+/// Returns the options of a conversion from the given properties; null has the same effect as leaving out the
+/// property.
 pub(crate) fn conversion(given: Option<&Value>) -> Result<ConvertOptions> {
     let mut options = ConvertOptions::default();
     let mut ordered = Vec::new();
@@ -77,7 +78,7 @@ pub(crate) fn conversion(given: Option<&Value>) -> Result<ConvertOptions> {
             _ => set(&mut options, key, value)?,
         }
     }
-    // Properties have no order, so a rule for all tensors is the more general one.
+    // Properties have no order, so a rule for all tensors comes first, as the more general one.
     options.types.rules.sort_by_key(|rule| rule.glob.is_some());
     options.types.rules.extend(ordered);
     Ok(options)
@@ -95,7 +96,7 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Value) -> Result<()> {
         "verify" => options.no_verify = !flag()?,
         "lossy" => options.metadata.lossy = flag()?,
         "stringify" => options.metadata.stringify = flag()?,
-        // Text, so that no number goes through one of JavaScript's.
+        // As text, so that no number is converted to a JavaScript number.
         "metadata" => {
             let object = json::parse_object(text()?.as_bytes());
             let object = object.map_err(|error| usage(format!("{key}: a JSON object is needed: {error}")))?;
@@ -140,7 +141,7 @@ fn texts(key: &str, value: &Value) -> Result<Vec<String>> {
     Ok(texts.into_iter().map(str::to_owned).collect())
 }
 
-/// Rules of types for one option.
+/// Parses the type rules for one option.
 fn type_rules(
     key: &str,
     value: &Value,
@@ -150,13 +151,13 @@ fn type_rules(
     texts(key, value)?.iter().map(|text| parse(text).map_err(wrong)).collect()
 }
 
-/// Rules as the program takes them, such as `*.weight=f16`.
+/// Parses rules as the program takes them, such as `*.weight=f16`.
 fn rules<T: FromStr<Err: Display>>(key: &str, value: &Value) -> Result<Vec<T>> {
     let parse = |text: &String| text.parse().map_err(|error: T::Err| usage(format!("{key}: {error}")));
     texts(key, value)?.iter().map(parse).collect::<Result<_, Refusal>>()
 }
 
-/// 32 hex digits, with or without hyphens.
+/// Parses 32 hex digits, with or without hyphens.
 fn uuid(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(|&c| c != '-').collect();
     u128::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 32).map(u128::to_be_bytes)

@@ -1,4 +1,4 @@
-//! What a worker has open.
+//! The open model of a worker.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -10,29 +10,29 @@ use modelfmt::{Model, OpenOptions, TensorInfo};
 use crate::answers::{Result, usage};
 use crate::host;
 
-/// A model, and what was asked about it last.
+/// An open model, with the last search.
 pub(crate) struct Session {
     pub(crate) model: Model,
-    /// The last search, and the positions of the tensors that it finds.
+    /// The last search, and the positions of the tensors that it found.
     found: RefCell<Option<(Search, Rc<[u32]>)>>,
 }
 
-/// Which tensors are listed, and in which order.
+/// The tensors to list, and their order.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Search {
-    /// A part of their names in any case, or a pattern; all if it is empty.
+    /// A part of their names in any case, or a pattern; empty for all.
     pub(crate) query: String,
     pub(crate) sort: Sort,
     pub(crate) descending: bool,
 }
 
-/// What tensors are sorted by. Those that are equal in it keep the order of the file.
+/// The order of tensors. Equal ones keep the order of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sort {
     File,
     Name,
     Type,
-    /// By the number of dimensions, then by them.
+    /// By the number of dimensions, then by the dimensions.
     Shape,
     Size,
 }
@@ -60,7 +60,7 @@ impl Sort {
     }
 }
 
-/// The order of names with numbers in them: `layers.2` comes before `layers.10`.
+/// Compares names with numbers in them naturally: `layers.2` comes before `layers.10`.
 fn naturally(a: &str, b: &str) -> Ordering {
     let (mut rest_a, mut rest_b) = (a.as_bytes(), b.as_bytes());
     while let (Some((&x, next_a)), Some((&y, next_b))) = (rest_a.split_first(), rest_b.split_first()) {
@@ -75,11 +75,11 @@ fn naturally(a: &str, b: &str) -> Ordering {
             return order;
         }
     }
-    // Numbers that differ in zeros before them alone are equal above.
+    // Numbers that differ only in leading zeros count as equal above.
     rest_a.len().cmp(&rest_b.len()).then_with(|| a.cmp(b))
 }
 
-/// Takes a number off the beginning; returns its digits without zeros before them.
+/// Removes a number from the beginning, and returns its digits without leading zeros.
 fn digits<'a>(text: &mut &'a [u8]) -> &'a [u8] {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at_checked(end).unwrap_or((text, &[]));
@@ -92,12 +92,12 @@ thread_local! {
     static SESSION: RefCell<Option<Rc<Session>>> = const { RefCell::new(None) };
 }
 
-/// The folder of a file, with a slash at its end if it has one.
+/// Returns the folder of a file, with a slash at its end, or an empty text.
 pub(crate) fn folder(name: &str) -> &str {
     name.rfind('/').and_then(|slash| name.get(..=slash)).unwrap_or_default()
 }
 
-/// Opens a model by the name of its file, or of its index, among the files that the host has.
+/// Opens a model among the host's files, by the name of its file or its index.
 pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Model> {
     let failed = |source| modelfmt::Error::Open { path: name.into(), source };
     let source = Box::new(host::open(name).map_err(failed)?);
@@ -106,20 +106,20 @@ pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Model> {
     Ok(model)
 }
 
-/// Keeps a model for the operations that follow.
+/// Keeps a model for the following operations.
 pub(crate) fn keep(model: Model) -> Rc<Session> {
     let session = Rc::new(Session { model, found: RefCell::default() });
     SESSION.set(Some(Rc::clone(&session)));
     session
 }
 
-/// The model that is open.
+/// Returns the open model.
 pub(crate) fn current() -> Result<Rc<Session>> {
     SESSION.with_borrow(Clone::clone).ok_or_else(|| usage("no model is open"))
 }
 
 impl Session {
-    /// The positions of the tensors that a search finds, in its order.
+    /// Returns the positions of the tensors that a search finds, in its order.
     pub(crate) fn find(&self, search: &Search) -> Result<Rc<[u32]>> {
         if let Some((last, found)) = &*self.found.borrow()
             && last == search
@@ -135,7 +135,7 @@ impl Session {
             names.filter(|(_, name)| name.to_lowercase().contains(&part)).map(|(number, _)| number).collect()
         };
         if search.sort != Sort::File {
-            // Plain numbers: a sort of anything larger is much more code.
+            // Sorts plain numbers, because sorting anything larger would need much more code.
             let info = |position: u32| self.model.container().info(position as usize);
             found.sort_unstable_by(|&a, &b| {
                 let order =

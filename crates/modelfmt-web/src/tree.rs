@@ -1,4 +1,4 @@
-//! The tensors by the parts of their names.
+//! The tensors as a tree of the parts of their names.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,23 @@ use crate::answers::Result;
 use crate::options::Args;
 use crate::session;
 
-/// Branches that are listed; the page says how many more there are.
+/// The most branches that are listed; the page says how many more there are.
 const MOST: usize = 2000;
 
-/// What is below a part of a name.
+/// Everything below a part of a name.
 #[derive(Default)]
 struct Branch {
     tensors: u64,
     parameters: u64,
     nbytes: u64,
-    /// Whether a tensor has this very name.
+    /// Whether a tensor has exactly this name.
     is_tensor: bool,
     /// Whether there are longer names.
     has_more: bool,
 }
 
-/// The branches below `prefix`, in the order of the file, with their sums. A name is cut after each dot or slash.
+/// Returns the branches below `prefix`, in the order of the file, with their sums. A name is split after each
+/// dot or slash.
 pub(crate) fn tree(args: &Args) -> Result {
     let session = session::current()?;
     let prefix = args.text("prefix").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Where a model comes from, and whether it may be read: proofs, bills of materials, policies. As in [`crate::jobs`], nothing here is
-//! inlined into what a first look needs.
+//! Where a model comes from, and whether it may be read: proofs, bills of materials, policies. As in
+//! [`crate::jobs`], nothing here is inlined into code that a first look needs.
 
 use modelfmt::apr2::seal::Access;
 use modelfmt::bom::{BomOptions, Spec};
@@ -17,18 +17,20 @@ use crate::jobs::work;
 use crate::options::{self, Args};
 use crate::session;
 
-/// What `modelfmt prove BASE MODEL --json` prints: the model is `name`, and what it is said to be made of is `base`.
+/// Returns the output of `modelfmt prove BASE MODEL --json`. `name` is the model, and `base` is the model
+/// from which it should be derived.
 #[inline(never)]
 pub(crate) fn prove(args: &Args) -> Result {
     let base = session::open(args.need_text("base")?, &OpenOptions::new())?;
     let derived = session::open(args.need_text("name")?, &options::opening(args)?)?;
     let mut options = ProveOptions::default();
-    options.complete = args.is("complete");
+    options.require_all = args.is("complete");
     let proof = modelfmt::prove::prove(&base, &derived, &options, &work())?;
     Ok(Answer::text(serde_json::to_string(&proof)?))
 }
 
-/// What `modelfmt bom` writes, as bytes: `spec` is `cyclonedx` or `spdx`, and with `tensors` each tensor is listed.
+/// Returns the output of `modelfmt bom` as bytes. `spec` is `cyclonedx` or `spdx`; with `tensors`, each
+/// tensor is listed.
 #[inline(never)]
 pub(crate) fn bom(args: &Args) -> Result {
     let model = session::open(args.need_text("name")?, &options::opening(args)?)?;
@@ -39,8 +41,9 @@ pub(crate) fn bom(args: &Args) -> Result {
     Ok(Answer::from(Value::Null).with_bytes(text.into_bytes()))
 }
 
-/// Whether the program would open the model under a policy: `{ allowed, rule, place, why }`. `policy` is its text and `policy_name` its
-/// name, `policy_keys` the texts of the keys that it names, `at` where the model is read from, and `signature` the text of `FILE.sig`.
+/// Checks whether the program would open the model under a policy. Returns `{ allowed, rule, place, why }`.
+/// `policy` is its text and `policy_name` its name, `policy_keys` are the texts of the keys that it names,
+/// `at` is where the model is read from, and `signature` is the text of `FILE.sig`.
 #[inline(never)]
 pub(crate) fn policy(args: &Args) -> Result {
     let keys = args.get("policy_keys").and_then(Value::as_object);
@@ -59,12 +62,12 @@ pub(crate) fn policy(args: &Args) -> Result {
     let rules = Rules::parse(name.as_ref(), args.need_text("policy")?, &families, &key);
     let rules = rules.map_err(|error| usage(error.to_string()))?;
     let place = match args.text("at") {
-        Some(at) => Place::stated(at).map_err(|why| usage(format!("{at}: {why}")))?,
+        Some(at) => Place::from_text(at).map_err(|why| usage(format!("{at}: {why}")))?,
         None => Place::Nowhere,
     };
     let judged = Judged { rules: &rules, place: &place, args };
     let (rule, outcome) = match rules.judge(&place) {
-        Ok(Verdict::Free) => {
+        Ok(Verdict::Allowed) => {
             (None, judged.open(&options::opening(args)?).and_then(|model| judged.parts(&model, None)))
         }
         Ok(Verdict::By(rule)) => (Some(rule), judged.by(rule)),
@@ -111,7 +114,8 @@ impl Judged<'_> {
         Ok(session::open(self.args.need_text("name")?, options)?)
     }
 
-    /// Opens the model so that it has to prove what its rule demands, in the order of the library's own gate.
+    /// Opens the model so that it has to meet the requirements of its rule, in the same order as in the
+    /// library.
     fn by(&self, rule: &Rule) -> std::result::Result<(), Stop> {
         let refused = |why: String| Stop::Policy(self.rules.refusal(rule, why));
         let name = self.args.need_text("name")?;
@@ -141,7 +145,8 @@ impl Judged<'_> {
         self.parts(&model, Some((rule, is_inside)))
     }
 
-    /// Whether the signature beside the file is by a key of the rule. If there is none, it may be inside.
+    /// Checks whether the signature next to the file is by a key of the rule. If there is no such signature,
+    /// it may be inside.
     fn signed_beside(
         &self,
         rule: &Rule,
@@ -172,7 +177,8 @@ impl Judged<'_> {
         failed.map_or(Ok(()), |check| Err(check.detail.clone()))
     }
 
-    /// Judges the other files of a set, each by its own place. `head` is the rule of the index, and whether its signature is inside.
+    /// Judges the other files of a set, each by its own place. `head` is the rule for the index, and whether
+    /// its signature is inside.
     fn parts(&self, model: &Model, head: Option<(&Rule, bool)>) -> std::result::Result<(), Stop> {
         let name = self.args.need_text("name")?;
         let folder = session::folder(name);
@@ -182,7 +188,7 @@ impl Judged<'_> {
                 continue;
             }
             let place = match self.place {
-                Place::File(path) => Place::stated(&path.with_file_name(&file.name).to_string_lossy()),
+                Place::File(path) => Place::from_text(&path.with_file_name(&file.name).to_string_lossy()),
                 other => other.beside(&file.name),
             };
             let place = place.map_err(|why| self.rules.unknown(why))?;
@@ -217,7 +223,7 @@ impl Judged<'_> {
     }
 }
 
-/// What a sealed file has to have inside.
+/// Returns the requirements for a sealed file.
 fn inside(rule: &Rule, is_signed: bool) -> Access {
     let mut access = Access::new();
     if is_signed {

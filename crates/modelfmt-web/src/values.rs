@@ -1,4 +1,5 @@
-//! Values of one tensor: a corner of them as text, an image of the matrix, statistics, bytes, and all of it for JavaScript.
+//! Values of one tensor: a corner as text, an image of the matrix, statistics, bytes, and the whole tensor
+//! for JavaScript.
 
 use modelfmt::modelfmt_core::load::{LoadOptions, load};
 use modelfmt::modelfmt_core::plan::{Pick, Slice};
@@ -11,10 +12,10 @@ use crate::host;
 use crate::options::{self, Args};
 use crate::session;
 
-/// Elements that are read at once.
+/// The number of elements that are read at once.
 const PIECE: u64 = 1 << 16;
 
-/// A tensor as a matrix: the last dimension across, all others down.
+/// A tensor as a matrix: the last dimension horizontally, all others vertically.
 struct Matrix {
     rows: u64,
     columns: u64,
@@ -33,7 +34,7 @@ fn position(args: &Args, model: &Model) -> Result<(usize, Matrix)> {
     Ok((position, Matrix::of(info.shape, info.elements())))
 }
 
-/// A tensor in full: where it lies, scales beside it.
+/// Describes a tensor in full, with its location and its scales.
 pub(crate) fn tensor(args: &Args) -> Result {
     let session = session::current()?;
     let model = &session.model;
@@ -59,7 +60,7 @@ pub(crate) fn tensor(args: &Args) -> Result {
     .into())
 }
 
-/// Values as text, `rows` × `columns` of the matrix from `row` and `column` on.
+/// Returns values as text: `rows` × `columns` of the matrix from `row` and `column` on.
 pub(crate) fn corner(args: &Args) -> Result {
     const MOST: u64 = 64;
     let session = session::current()?;
@@ -77,8 +78,9 @@ pub(crate) fn corner(args: &Args) -> Result {
     Ok(json!({ "rows": matrix.rows, "columns": matrix.columns, "texts": texts }).into())
 }
 
-/// The matrix as `width` × `height` numbers at most, as bytes of `f32`: each the mean of its part of the matrix. If the matrix has more than `budget`
-/// elements, only some rows are taken; if a row alone has more, only some runs of it.
+/// Returns the matrix as an image of at most `width` × `height` numbers, as bytes of `f32`: each is the mean
+/// of its part of the matrix. If the matrix has more than `budget` elements, only some rows are read; if a
+/// single row has more, only some runs of it.
 pub(crate) fn image(args: &Args) -> Result {
     const LARGEST: u64 = 1024;
     let session = session::current()?;
@@ -104,7 +106,7 @@ pub(crate) fn image(args: &Args) -> Result {
     Ok(Answer::from(answer).with_bytes(out))
 }
 
-/// The means of a line of the image, as they come to be.
+/// Accumulates the means of a line of the image.
 struct Sums(Vec<(f64, u64)>);
 
 impl Sums {
@@ -120,7 +122,7 @@ impl Sums {
         }
     }
 
-    /// NaN where there is no finite value.
+    /// Returns the means; NaN where there is no finite value.
     #[expect(clippy::cast_possible_truncation, reason = "a color needs no more")]
     fn means(&self) -> impl Iterator<Item = f32> {
         self.0.iter().map(|&(sum, count)| (sum / count as f64) as f32)
@@ -155,7 +157,7 @@ fn add_row(
     })
 }
 
-/// A range in pieces.
+/// Splits a range into pieces.
 fn pieces(range: std::ops::Range<u64>) -> impl Iterator<Item = std::ops::Range<u64>> {
     let count = (range.end - range.start).div_ceil(PIECE);
     (0..count).map(move |number| {
@@ -164,7 +166,7 @@ fn pieces(range: std::ops::Range<u64>) -> impl Iterator<Item = std::ops::Range<u
     })
 }
 
-/// Statistics of values that are spread over the tensor, `elements` of them or all.
+/// Computes statistics of values that are spread over the tensor, `elements` of them or all.
 pub(crate) fn sample(args: &Args) -> Result {
     const RUN: u64 = 4096;
     let session = session::current()?;
@@ -196,7 +198,7 @@ pub(crate) fn sample(args: &Args) -> Result {
     Ok(described(&stats, &shape, values.len() as u64 >= total, values.len() as u64).into())
 }
 
-/// Statistics of all values, in several passes.
+/// Computes statistics of all values, in several passes.
 #[inline(never)]
 pub(crate) fn stats(args: &Args) -> Result {
     let model = session::open(args.need_text("name")?, &options::opening(args)?)?;
@@ -213,7 +215,7 @@ pub(crate) fn stats(args: &Args) -> Result {
     Ok(described(&stats, &shape, true, total).into())
 }
 
-/// The form of a distribution: zeros, and how many values lie in each of equal bins.
+/// The shape of a distribution: the number of zeros, and of values in each of equal bins.
 struct Shape {
     zeros: u64,
     from: f64,
@@ -268,7 +270,7 @@ fn described(stats: &Stats, shape: &Shape, is_exact: bool, read: u64) -> Value {
     })
 }
 
-/// Bytes of a tensor's values, as they are stored; decompressed.
+/// Returns bytes of a tensor's values as they are stored, after decompression.
 pub(crate) fn hex(args: &Args) -> Result {
     const MOST: u64 = 1 << 16;
     let session = session::current()?;
@@ -281,7 +283,7 @@ pub(crate) fn hex(args: &Args) -> Result {
     Ok(Answer::from(json!({ "at": at, "nbytes": nbytes })).with_bytes(bytes))
 }
 
-/// A tensor or a part of it: its bytes if JavaScript has such numbers, else as `f32`.
+/// Reads a tensor or a part of it: its bytes if JavaScript has such numbers, otherwise as `f32`.
 pub(crate) fn read(args: &Args) -> Result {
     let session = session::current()?;
     let model = &session.model;
@@ -310,7 +312,7 @@ pub(crate) fn read(args: &Args) -> Result {
     Ok(Answer::from(json!({ "dtype": dtype.name(), "kind": kind.name(), "shape": shape })).with_bytes(bytes))
 }
 
-/// Types of which JavaScript has arrays.
+/// Checks whether JavaScript has arrays of this type.
 const fn is_own(dtype: DType) -> bool {
     use DType::{Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     matches!(dtype, Bool | I8 | U8 | I16 | U16 | I32 | U32 | I64 | U64 | F16 | F32 | F64)

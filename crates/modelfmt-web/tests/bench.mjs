@@ -1,8 +1,9 @@
-// How fast the page verifies, beside the program on one thread: node bench.mjs FOLDER [MIB] [ROUNDS]. With the variables of the tests, and
-// MODELFMT_PROGRAM an optimised program. `cargo xtask bench --web` builds what it needs and runs it.
+// Measures how fast the page verifies, compared with the program on one thread: node bench.mjs FOLDER [MIB]
+// [ROUNDS]. Needs the variables of the tests, and an optimised program in MODELFMT_PROGRAM. `cargo xtask
+// bench --web` builds what it needs and runs it.
 //
-// One worker, two workers and the program take turns, so that a machine that becomes slower meanwhile does it to all. The first rounds
-// are not counted: the browser compiles the code again, and better, while it runs.
+// One worker, two workers and the program take turns, so that a change in the speed of the machine affects
+// all of them. The first rounds do not count, because the browser optimises the code while it runs.
 import { execFileSync } from "node:child_process";
 import { closeSync, mkdirSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -12,7 +13,7 @@ import { PROGRAM } from "./models.mjs";
 const [folder, mib = "512", rounds = "7"] = process.argv.slice(2);
 const WARM = 3;
 
-// 16 tensors of f16 between -1 and 1, an eighth of them zeros: the same numbers each time.
+// 16 tensors of f16 between -1 and 1, an eighth of them zeros; the same numbers each time.
 function source(path, nbytes) {
   const each = Math.floor(nbytes / 16 / 2048) * 2048;
   const header = {};
@@ -47,7 +48,7 @@ function seconds(work) {
   return (performance.now() - begin) / 1000;
 }
 
-// The median, smallest and largest.
+// Returns the median, and a text with the smallest and the largest.
 function spread(numbers) {
   const sorted = [...numbers].sort((a, b) => a - b);
   return { median: sorted[sorted.length >> 1], text: `(${sorted[0].toFixed(2)}–${sorted.at(-1).toFixed(2)})` };

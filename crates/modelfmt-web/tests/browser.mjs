@@ -1,4 +1,4 @@
-// Chromium with the page in it, for tests.
+// Chromium with the page, for tests.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,8 +16,8 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-// Starts a browser and a server of the page: `page()` opens it anew, `close()` ends both. `requests` are the addresses of all
-// requests of all pages.
+// Starts a browser and a server for the page: `page()` opens it anew, `close()` ends both. `requests` are the
+// URLs of all requests of all pages.
 export async function start(folder, options = {}) {
   const { server, port } = await serve(folder);
   const profile = mkdtempSync(join(tmpdir(), "modelfmt-chromium-"));
@@ -26,7 +26,7 @@ export async function start(folder, options = {}) {
     args: FLAGS,
     acceptDownloads: true,
     viewport: { width: 1280, height: 800 },
-    // It would answer where tests answer in the place of the server.
+    // A service worker would answer in place of the tests that replace the server.
     serviceWorkers: "block",
     ...options,
   });

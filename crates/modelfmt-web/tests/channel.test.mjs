@@ -1,13 +1,13 @@
-// Ranges that a worker asks another thread for.
+// Ranges that a worker requests from another thread.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
 import { Worker } from "node:worker_threads";
-import { channel, grant } from "../js/channel.js";
+import { channel, answer } from "../js/channel.js";
 
 const MODULE = JSON.stringify(new URL("../js/channel.js", import.meta.url).href);
 
-// Posts the wish for 96 bytes, and then what it was given.
+// Posts a request for 96 bytes, and then the bytes that it got.
 const READER = `
   import { parentPort, workerData } from "node:worker_threads";
   import { ofChannel } from ${MODULE};
@@ -20,11 +20,11 @@ test("a worker that wakes before its answer is there goes on waiting", async () 
   const shared = channel();
   const file = { name: "model", size: 100, channel: shared };
   const worker = new Worker(new URL(`data:text/javascript,${encodeURIComponent(READER)}`), { workerData: file });
-  const [{ wish }] = await once(worker, "message");
-  // As a call that came late would: it wakes the worker, and nothing is written yet.
+  const [{ request }] = await once(worker, "message");
+  // Simulates a late wake-up call: it wakes the worker before anything is written.
   while (Atomics.notify(new Int32Array(shared), 0) === 0);
   const bytes = Uint8Array.from({ length: 100 }, (_, i) => i);
   const given = once(worker, "message");
-  await grant(wish, shared, (from, to) => bytes.subarray(from, to));
+  await answer(request, shared, (from, to) => bytes.subarray(from, to));
   assert.deepEqual((await given)[0], bytes.subarray(4));
 });

@@ -1,11 +1,12 @@
-// A small model made up for pictures and tests: a transformer of four layers, as an AERO with a hash for each tensor.
+// A small invented model for pictures and tests: a transformer of four layers, as an AERO with a hash for
+// each tensor.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PROGRAM } from "./models.mjs";
 
-// A safetensors file of these { name: [dtype, shape, bytes] }.
+// Writes a safetensors file of these { name: [dtype, shape, bytes] }.
 export function safetensors(path, tensors, metadata = {}) {
   const header = { __metadata__: metadata };
   let at = 0;
@@ -20,7 +21,7 @@ export function safetensors(path, tensors, metadata = {}) {
   writeFileSync(path, Buffer.concat([length, padded, ...Object.values(tensors).map(([, , bytes]) => Buffer.from(bytes.buffer))]));
 }
 
-// Numbers that look like trained weights: the same ones each time.
+// Returns numbers that look like trained weights; the same ones each time.
 function weights(rows, columns, scale) {
   let seed = rows * 7919 + columns;
   const random = () => {
@@ -34,7 +35,7 @@ function weights(rows, columns, scale) {
   });
 }
 
-// Makes it anew, in a folder of its own that is removed at the end.
+// Makes the model anew, in a separate folder that is removed at the end.
 export function demo() {
   const folder = mkdtempSync(join(tmpdir(), "modelfmt-demo-"));
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -54,7 +55,7 @@ export function demo() {
   return out;
 }
 
-// Models that are made of the demo's source and one that is not quite, with that source: { base, derived: [path] }.
+// Makes models that are derived from the demo's source and one that is not quite: { base, derived: [path] }.
 export function derived() {
   const exact = demo();
   const base = exact.replace(/aero$/, "safetensors");

@@ -1,4 +1,4 @@
-// Uses the package as a program of Deno does: deno run deno.mjs PACKAGE FILE. Prints what it saw as JSON.
+// Uses the package like a program in Deno: deno run deno.mjs PACKAGE FILE. Prints the results as JSON.
 import { pathToFileURL } from "node:url";
 
 const [folder, path] = process.argv.slice(2);

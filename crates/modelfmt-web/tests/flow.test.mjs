@@ -1,4 +1,4 @@
-// What is read in its order comes from one stream.
+// Sequential reads use one stream.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Flow } from "../js/flow.js";
@@ -6,7 +6,8 @@ import { Flow } from "../js/flow.js";
 const [KIB, MIB] = [1 << 10, 1 << 20];
 const content = Uint8Array.from({ length: 8 * MIB }, (_, at) => (at * 2654435761) >>> 24);
 
-// A flow over that content, whose streams give pieces of odd lengths. `opened` are the places where streams began.
+// Makes a flow over that content, whose streams return pieces of odd lengths. `opened` has the positions at
+// which streams began.
 function flowing(end = content.length) {
   const opened = [];
   const flow = new Flow((at) => {
@@ -24,10 +25,10 @@ function flowing(end = content.length) {
   return { flow, opened };
 }
 
-// Reads as a source does; false if that is left to other ways of reading.
+// Reads like a source; returns false if the read is left to other methods.
 async function read({ flow }, offset, length) {
   const out = new Uint8Array(length);
-  if (!flow.suits(offset, out)) return false;
+  if (!flow.continues(offset, out)) return false;
   await flow.read(offset, out);
   assert.ok(Buffer.from(out.buffer).equals(Buffer.from(content.buffer, offset, length)), `${length} bytes at ${offset}`);
   return true;

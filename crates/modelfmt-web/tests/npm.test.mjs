@@ -13,7 +13,7 @@ import { serve } from "../serve.mjs";
 
 const { ModelError, open } = await import(pathToFileURL(join(process.env.MODELFMT_NPM, "node.js")));
 
-// A file of which every range is a promise, as that of an object store.
+// A file every range of which is a promise, as in an object store.
 function slow(path) {
   const bytes = readFileSync(path);
   return {
@@ -164,7 +164,7 @@ test("a proof says what the program says", async () => {
 });
 
 test("a bill of materials is the program's, byte for byte", async () => {
-  // What lies beside a model is in the program's.
+  // The program's document also has the files next to a model.
   const all = models().filter((path) => /\.(aero|apr|gguf|mag|oinf|safetensors)$/.test(path) && !path.includes("/oms/"));
   let compared = 0;
   for (const path of [demo(), ...all.filter((_, i) => i % 9 === 0)]) {
@@ -215,7 +215,8 @@ test("a URL is read by ranges", async () => {
   }
 });
 
-// What it takes to open a model is its index, however large it is: counted in the worker's own engine.
+// Opening a model reads only its index, however large the model is; this counts the bytes in the worker's own
+// engine.
 test("a file of 100 GB takes its index and little else", async () => {
   const { Engine } = await import(pathToFileURL(join(process.env.MODELFMT_NPM, "engine.js")));
   const [count, each] = [20_000, 5_000_000];

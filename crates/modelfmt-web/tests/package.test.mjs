@@ -36,7 +36,7 @@ test("the types compile with --strict, and refuse what is wrong", () => {
   }
 });
 
-// npm has Deno as a program for each system; this one is enough.
+// npm has Deno as a program for each system; testing this one is enough.
 const isHere = process.platform === "linux" && process.arch === "x64";
 
 test("Deno runs the package as it is", { skip: !isHere && "for Linux on x86-64" }, () => {
@@ -53,7 +53,7 @@ test("a page imports browser.js as it is: blobs, addresses, sets by address", as
   const files = [await serve(dirname(path), 0, { cors: true }), await serve(TESTDATA, 0, { cors: true })];
   const [model, testdata] = files.map(({ port }) => `http://127.0.0.1:${port}/`);
   try {
-    // A page without a policy of its own: that there is no such file.
+    // A page without a policy of its own: that of a missing file.
     const page = await browser.page("nothing");
     const set = "safetensors/set.safetensors.index.json";
     const seen = await page.evaluate(

@@ -11,13 +11,14 @@ import { asked, browser, folder, serve } from "./session.mjs";
 import { fillRules, fixedUuid, give, settled, sparse } from "./steps.mjs";
 import { execFileSync, spawnSync } from "node:child_process";
 
-// The content of the file that the page gives after a click.
+// Returns the content of the file that the page offers for download after a click.
 async function downloaded(page, selector) {
   const [download] = await Promise.all([page.waitForEvent("download"), page.click(selector)]);
   return readFileSync(await download.path());
 }
 
-// From here on the page keeps what it gives, and no download begins: a hundred of them in a row would test the browser.
+// From here on, the page keeps its downloads instead of starting them: a hundred in a row would only test the
+// browser.
 async function keepOffers(page) {
   await page.evaluate(() => {
     const address = URL.createObjectURL.bind(URL);
@@ -26,7 +27,7 @@ async function keepOffers(page) {
   });
 }
 
-// What such a page gives after a click.
+// Returns the download that such a page offers after a click.
 async function offered(page, selector) {
   await page.evaluate(() => (globalThis.offered = null));
   await page.click(selector);
@@ -41,7 +42,7 @@ test("every golden file holds what the program says", async () => {
   let [compared, sets] = [0, 0];
   for (const path of models()) {
     const name = relative(TESTDATA, path);
-    // Any file of a split stands for it; the page takes the first.
+    // Any file of a split represents the set; the page takes the first.
     if (/-0000[2-9]-of-\d+\.gguf$/.test(path)) continue;
     const printed = await program(["inspect", "--json"], path);
     const expected = printed ? JSON.parse(printed) : null;
@@ -112,12 +113,13 @@ test("the page is there before its code, obeys its policy and the keyboard", asy
   await page.route("**/modelfmt.wasm", async (route) => (await held, route.continue()));
   await page.goto(browser.address);
   await page.waitForSelector("#start-title");
-  // A file that is given now is opened when the code is there.
+  // A file that is given now is opened when the code has arrived.
   await page.setInputFiles("#files", [demo()]);
   await page.waitForSelector("#busy:not([hidden])");
   release();
   assert.equal(await settled(page), null);
-  // No script but the page's own runs, and nothing is loaded from elsewhere: the browser lists a request that the policy stops.
+  // Only the page's own scripts run, and nothing is loaded from elsewhere: the browser lists each request
+  // that the policy stops.
   asked.push("https://example.invalid/pixel.png");
   const refused = await page.evaluate(async () => {
     const policies = [];
@@ -156,7 +158,7 @@ test("a large tensor is sampled, and counted when asked", async () => {
   await page.click("#exact");
   await page.click(".progress button");
   await page.waitForSelector("#exact:enabled");
-  // As large, with an index of 20,000 tensors.
+  // The same size, with an index of 20,000 tensors.
   const many = sparse(join(folder, "large-many.safetensors"), 100_000_000_000, 20_000);
   const begun = performance.now();
   assert.equal(await give(page, [many]), null);
@@ -178,7 +180,7 @@ test("conversions are those of the program, byte for byte", async () => {
     assert.equal(await give(page, [source]), null);
     await page.click("#tab-convert");
     await page.waitForSelector("#to");
-    // What it is now is chosen, and what most people convert to comes first.
+    // The current format is selected, and the most common targets come first.
     assert.equal(await page.inputValue("#to"), "aero");
     assert.deepEqual((await page.locator("#to option").evaluateAll((all) => all.map(({ value }) => value))).slice(0, 2), ["safetensors", "gguf"]);
     await page.selectOption("#to", to);
@@ -194,7 +196,7 @@ test("conversions are those of the program, byte for byte", async () => {
     execFileSync(PROGRAM, ["convert", source, out, "--quiet", ...flags]);
     assert.ok(written.equals(readFileSync(out)), `${to}: not the bytes of the program`);
   }
-  // What does not fit is said, with what helps.
+  // The page reports what does not fit, and what helps.
   await page.click("#tab-convert");
   await page.selectOption("#to", "mag");
   await page.fill("#new-metadata", "");
@@ -238,7 +240,7 @@ test("models of several files are those of the program, into a folder or as down
     }
     assert.equal(await page.locator("#converted .names li").count(), files);
   }
-  // The same into a folder: the browser's own, in place of one that a person chooses.
+  // The same into a folder, using the browser's own storage instead of one that a person chooses.
   await page.evaluate(() => {
     Object.defineProperty(navigator, "webdriver", { value: false });
     globalThis.showDirectoryPicker = async () => (await navigator.storage.getDirectory()).getDirectoryHandle("chosen", { create: true });
@@ -254,7 +256,7 @@ test("models of several files are those of the program, into a folder or as down
   await page.waitForFunction(() => document.querySelector("#convert:enabled") && document.querySelector("#written"));
   const written = await inFolder();
   assert.deepEqual(written.map(([name]) => name), [1, 2, 3].map((n) => `${stem}-0000${n}-of-00003.gguf`));
-  // What is there is not written over.
+  // Existing files are not overwritten.
   await page.click("#convert");
   await page.waitForSelector("#converted .problem");
   assert.match(await page.textContent("#converted"), /in that folder already/);
@@ -383,7 +385,7 @@ test("a URL is read by ranges, and a server without them is named", async () => 
   assert.equal(await open({ cors: true, seen: ({ method }) => (sent += method === "GET") }), null);
   assert.equal(await page.textContent("#fact-tensors"), "29");
   assert.ok(sent <= 6, `${sent} requests`);
-  // The address holds all that is needed to come back.
+  // The address holds everything that is needed to come back.
   const again = await browser.page(new URL(page.url()).hash);
   assert.equal(await settled(again), null);
   assert.equal(await again.textContent("#model-name"), basename(source));
@@ -462,7 +464,7 @@ test("files that are no models, and a worker that dies, are said in a sentence",
   writeFileSync(text, "nothing of the kind");
   assert.match(await give(page, [text]), /not a model file/);
   assert.match(await give(page, [text, text.replace("notes", "more")].filter((path, i) => i === 0 || (copyFileSync(text, path), true))), /There is no model/);
-  // What stands for any fault of the reader: the worker ends in the middle of its work.
+  // Simulates any fault of the reader: the worker ends in the middle of its work.
   const body = 'self.onmessage = ({ data: { id, operation } }) => self.postMessage(operation ? { id, error: { text: "unreachable" }, died: true } : { id });';
   await page.route("**/worker.js", (route) => route.fulfill({ contentType: "text/javascript", body }));
   assert.match(await give(page, [demo()]), /the reader stopped working on this file \(unreachable\)/);
@@ -478,7 +480,7 @@ test("the page can be installed", async () => {
   assert.deepEqual([errors, url], [[], `${browser.address}manifest.webmanifest`]);
   assert.equal(manifest.name, "modelfmt: what is in a model file");
   const { installabilityErrors } = await client.send("Page.getInstallabilityErrors");
-  // A page without a window has none; nothing else is missing.
+  // This error comes from the browser of the tests; nothing else is missing.
   assert.deepEqual(installabilityErrors.filter(({ errorId }) => errorId !== "in-incognito"), []);
   for (const { sizes, src } of JSON.parse(readFileSync(join(process.env.MODELFMT_PAGE, "manifest.webmanifest"), "utf8")).icons) {
     const image = await page.evaluate(async (src) => {
@@ -495,7 +497,8 @@ test("the page works without a network", async () => {
   try {
     const page = await own.page();
     await page.evaluate(() => navigator.serviceWorker.ready);
-    // A second visit, which the worker sees; then the server is gone, and a third has everything, the second module too.
+    // On a second visit, the worker caches everything. Then the server is gone, and a third visit has
+    // everything, even the second module.
     await page.reload();
     await page.waitForSelector("#start-title");
     assert.deepEqual(await page.evaluate(() => caches.keys()).then((names) => names.map((name) => name.replace(/[0-9a-f]{16}$/, "HASH"))), ["modelfmt-page-HASH"]);
@@ -518,7 +521,7 @@ test("the page works without a network", async () => {
 test("nothing serious keeps a screen reader out", async () => {
   const page = await browser.page();
   const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
-  // The page's own policy lets no script in but its own; the browser's tools may.
+  // The page's policy allows no scripts other than its own; the browser's tools can bypass it.
   const client = await browser.context.newCDPSession(page);
   await client.send("Page.setBypassCSP", { enabled: true });
   await page.reload();
@@ -544,7 +547,7 @@ test("nothing serious keeps a screen reader out", async () => {
   }
   const ids = await page.locator("[id]").evaluateAll((elements) => elements.map(({ id }) => id));
   assert.equal(new Set(ids).size, ids.length, "an id is there twice");
-  // On a telephone nothing is wider than the screen, and names are there.
+  // On a phone, nothing is wider than the screen, and names are visible.
   await page.setViewportSize({ width: 360, height: 740 });
   for (const view of ["overview", "tensors", "atlas", "metadata", "verify", "compare", "convert"]) {
     await page.click(`#tab-${view}`);

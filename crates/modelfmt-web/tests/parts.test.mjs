@@ -7,12 +7,12 @@ const MIB = 1 << 20;
 
 test("more workers than one only where they make it faster", () => {
   const on = (cores, format, mib, encryption) => workersFor({ format, file_size: mib * MIB, encryption }, cores);
-  // Hashes: as many as there are cores, and no more than four.
+  // Hashes: as many workers as cores, and at most four.
   assert.deepEqual([1, 2, 3, 16].map((cores) => on(cores, "aero", 1000)), [1, 2, 3, 4]);
-  // Checksums: a core is left to the browser, which reads.
+  // Checksums: one core is left to the browser, which reads.
   assert.deepEqual([1, 2, 3, 16].map((cores) => on(cores, "apr2", 1000)), [1, 1, 2, 4]);
   assert.equal(on(2, "apr2-sharded", 1000), 1);
-  // What is decrypted here is work like hashes; what stays locked has a checksum only.
+  // Decrypting costs as much as hashing; a file that stays locked has only a checksum.
   assert.equal(on(2, "apr2", 1000, { is_open: true }), 2);
   assert.equal(on(2, "apr2", 1000, { is_open: false }), 1);
   // Nothing to compute.

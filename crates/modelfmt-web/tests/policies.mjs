@@ -1,4 +1,4 @@
-// Policies over one model, and what the program makes of them.
+// Policies about one model, and the program's verdicts.
 import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { demo } from "./demo.mjs";
 import { PROGRAM } from "./models.mjs";
 
-// Makes a folder with a model, its signature, a sealed one and keys; gives the folder and [model, policy] for each case.
+// Makes a folder with a model, its signature, a sealed one and keys. Returns the folder and [model, policy]
+// for each case.
 export function policies() {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "modelfmt-policies-")));
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -20,7 +21,7 @@ export function policies() {
   const pins = JSON.parse(run("inspect", "m.aero", "--json")).pins;
   const aero = pins.find((pin) => pin.startsWith("aero:"));
   const b3 = `b3:${run("outboard", "unsigned.aero", "--quiet").trim()}`;
-  // The page is not given it.
+  // The page does not get this file.
   rmSync(join(folder, "unsigned.aero.obao4"));
   const zeros = "0".repeat(64);
   const rule = (rest, match = `${folder}/**`) => `[[rule]]\nmatch = ["${match}"]\n${rest}\n`;
@@ -52,7 +53,7 @@ export function policies() {
   return { folder, cases };
 }
 
-// What the program says: { allowed, said }.
+// Returns the program's verdict: { allowed, said }.
 export function judged(folder, model, policy) {
   const path = join(folder, "policy.toml");
   writeFileSync(path, policy);
@@ -60,7 +61,7 @@ export function judged(folder, model, policy) {
   return { allowed: status === 0, said: status === 0 ? "" : JSON.parse(stderr).error };
 }
 
-// The keys that policies here name, by those names.
+// Returns the keys that these policies name, by those names.
 export function keys(folder) {
   return Object.fromEntries(["a", "b", "e", "f"].map((name) => [`${name}.pub`, readFileSync(join(folder, `${name}.pub`), "utf8")]));
 }

@@ -1,4 +1,5 @@
-// The browser and the folder of a file of tests. At its end nothing was asked of other servers, and no error went uncaught.
+// The browser and the folder of a test file. At the end, checks that there were no requests to other servers
+// and no uncaught errors.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,11 +10,12 @@ import { start } from "./browser.mjs";
 
 export let browser;
 export let folder;
-// Addresses that tests ask for on purpose.
+// Addresses that tests request on purpose.
 export const asked = [];
 
 const servers = [];
-// A server that stops at the end, whatever fails: one that runs would keep the tests from ending.
+// Starts a server that stops at the end, even after a failure: a running server would keep the tests from
+// ending.
 export async function serve(...given) {
   const serving = await served(...given);
   servers.push(serving.server);

@@ -1,5 +1,5 @@
-// Pictures of all views, light and dark, wide and narrow: node shots.mjs OUT. With the variables of the tests.
-// Some of them stand in docs/img.
+// Takes pictures of all views, light and dark, wide and narrow: node shots.mjs OUT. Needs the variables of
+// the tests. Some of the pictures are in docs/img.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -41,7 +41,7 @@ const VIEWS = {
   },
   verify: async (page) => {
     await page.click("#tab-verify");
-    // Twice: the first time the second module is fetched and compiled.
+    // Twice, because the second module is fetched and compiled the first time.
     for (let i = 0; i < 2; i++) {
       await page.click("#verify");
       await page.waitForSelector("#verify:enabled");
@@ -55,7 +55,7 @@ const VIEWS = {
     await page.setInputFiles("#other", [other]);
     await page.waitForSelector("#compared");
   },
-  // Colored by the comparison before it.
+  // Colored by the preceding comparison.
   atlas: async (page) => {
     await page.click("#tab-atlas");
     await page.waitForSelector("#atlas-map[data-drawn]");

@@ -1,16 +1,16 @@
-// What has to go over a network before the page works.
+// The size of the download before the page works.
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { brotliCompressSync, constants } from "node:zlib";
 
-// In bytes, compressed with brotli: the page with all of its scripts and the first module, which opens, lists and shows models of every
-// format. The second module comes when something is verified, compared, counted, proved, judged or converted, or an atlas is drawn; it
-// must not grow unseen.
-// Weights that come quantized, which listings show as what they are, took 10 KiB of the first; their decoders, templates that `check`
-// reads and types with importance 45 KiB of the second; proofs, bills of materials with their list of licences, and policies with their
-// library of patterns 216 KiB of it.
+// In bytes, compressed with brotli: the page with all of its scripts and the first module, which opens, lists
+// and shows models of every format. The second module is loaded to verify, compare, count, prove, judge or
+// convert, or to draw an atlas. It must not grow unnoticed.
+// Showing quantized weights in listings as what they are took 10 KiB of the first. In the second, their
+// decoders, templates that `check` reads and types with importance took 45 KiB; proofs, bills of materials
+// with their list of licences, and policies with their pattern library took 216 KiB.
 const FIRST = 428 * 1024;
 const SECOND = 1016 * 1024;
 const WORK = "modelfmt-work.wasm";

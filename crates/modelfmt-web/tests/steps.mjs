@@ -1,7 +1,7 @@
-// What tests of the page do in it.
+// Steps of tests on the page.
 import { closeSync, ftruncateSync, openSync, writeFileSync } from "node:fs";
 
-// Waits until the page shows a model or says why not: the text of the problem, or null.
+// Waits until the page shows a model or a problem. Returns the text of the problem, or null.
 export async function settled(page) {
   await page.waitForSelector("body[data-done]");
   const problem = page.locator("#problem");
@@ -14,7 +14,7 @@ export async function give(page, paths) {
   return settled(page);
 }
 
-// Loads the page again, with one UUID for everything that it writes; returns it as the program takes it.
+// Reloads the page with one UUID for everything that it writes. Returns the UUID as the program takes it.
 export async function fixedUuid(page) {
   const uuid = "00000000-0000-4000-8000-000000000001";
   await page.addInitScript((uuid) => {
@@ -24,7 +24,7 @@ export async function fixedUuid(page) {
   return uuid.replaceAll("-", "");
 }
 
-// Fills in rules of types: [["quantize q8_0", "*.weight"], …]; an empty text is for all tensors.
+// Fills in type rules: [["quantize q8_0", "*.weight"], …]; an empty text means all tensors.
 export async function fillRules(page, rules) {
   for (const [i, [type, names]] of rules.entries()) {
     if ((await page.locator(".rule").count()) <= i) await page.click("#add-rule");
@@ -33,7 +33,7 @@ export async function fillRules(page, rules) {
   }
 }
 
-// A file of tensors with zeros, which takes no room on the disk.
+// Writes a file of tensors with zeros, which takes no space on the disk.
 export function sparse(path, nbytes, tensors = 1) {
   const each = nbytes / tensors;
   const tensor = (_, i) => [`w${i}`, { dtype: "F32", shape: [each / 4 / 1000, 1000], data_offsets: [i * each, (i + 1) * each] }];

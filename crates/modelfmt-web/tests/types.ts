@@ -1,4 +1,4 @@
-// Uses the package as a program in TypeScript does; it is compiled with --strict and never run.
+// Uses the package like a program in TypeScript; it is compiled with --strict and never run.
 import { open, Model, ModelError, type Converted, type Judgement, type Proof, type Report, type Tensor, type Values } from "modelfmt";
 
 const signed0 = "";

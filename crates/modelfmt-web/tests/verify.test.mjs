@@ -1,4 +1,5 @@
-// Verification in Chromium: what it names, and how several workers share it. `cargo xtask web --test` builds the page and runs this.
+// Verification in Chromium: its findings, and how several workers share it. `cargo xtask web --test` builds
+// the page and runs this.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { closeSync, copyFileSync, cpSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
@@ -18,7 +19,7 @@ test("verification names every check, and damage", async () => {
   bytes[2_000_000] ^= 1;
   writeFileSync(bad, bytes);
   for (const [path, waits] of [[good, true], [bad, true], [good, false], [bad, false]]) {
-    // A browser whose WebAssembly cannot wait for a promise reads in another way.
+    // A browser whose WebAssembly cannot wait for a promise uses other reads.
     if (!waits) {
       await page.route("**/worker.js", async (route) => {
         const script = await (await route.fetch()).text();
@@ -32,14 +33,14 @@ test("verification names every check, and damage", async () => {
     const expected = JSON.parse(await program(["verify", "--json"], path));
     assert.equal(await page.locator("#verdict.good").count(), expected.ok ? 1 : 0, path);
     const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
-    // What failed comes first, else they keep their order.
+    // Failed checks come first; otherwise they keep their order.
     const rank = { failed: 0, ok: 1, absent: 2 };
     const checks = expected.checks.sort((a, b) => rank[a.status] - rank[b.status]);
     assert.deepEqual(rows, checks.map(({ status, name, detail }) => [status, name, detail]));
     if (!expected.ok) assert.equal(await page.textContent("#verdict"), "1 of 29 tensors is damaged: model.layers.0.mlp.up.weight.");
     assert.equal(await page.locator("#bare").count(), 0, "it has hashes");
   }
-  // The damaged tensor is a click away.
+  // A click leads to the damaged tensor.
   await page.click("#verdict .link");
   await page.waitForSelector("#detail[data-done]");
   assert.equal(await page.textContent("#detail h3"), "model.layers.0.mlp.up.weight");
@@ -74,13 +75,13 @@ test("several workers verify a large file, and find what one finds", async () =>
     const expected = JSON.parse(await program(["verify", "--json"], path));
     assert.equal(expected.ok, at === null);
     const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
-    // What failed comes first, else they keep their order.
+    // Failed checks come first; otherwise they keep their order.
     const rank = { failed: 0, ok: 1, absent: 2 };
     const checks = expected.checks.sort((a, b) => rank[a.status] - rank[b.status]);
     assert.deepEqual(rows, checks.map(({ status, name, detail }) => [status, name, detail]));
     if (!expected.ok) assert.equal(await page.textContent("#verdict"), "1 of 1 tensor is damaged: w0.");
   }
-  // The same from a server, of which each worker asks a part of the bytes.
+  // The same from a server, from which each worker requests a part of the bytes.
   let sent = 0;
   const { port } = await serve(folder, 0, { cors: true, seen: ({ method }) => (sent += method === "GET") });
   asked.push(`http://127.0.0.1:${port}/`);
@@ -98,8 +99,8 @@ test("several workers verify a large file, and find what one finds", async () =>
   await page.close();
 });
 
-// The address of a page whose workers say what they take from servers. What servers send is more: a stream that is ended has bytes on
-// its way, as many as there was time for.
+// Returns the address of a page whose workers report how many bytes they take from servers. Servers send
+// more: when a stream is ended, some bytes are already on their way, depending on the timing.
 async function countingPage() {
   const counter = () => {
     const taken = new BroadcastChannel("taken");
@@ -163,13 +164,13 @@ test("several workers share what a set and a sealed file need", async () => {
     await page.waitForSelector("#verdict");
     page.off("worker", count);
     assert.equal(begun, 3, "two workers that read, and one that reports");
-    // One pass for hashes and checksums, another one for those of whole files or for decrypting.
+    // One pass for hashes and checksums, and another for those of whole files or for decrypting.
     await page.waitForFunction((least) => globalThis.taken > least, 1.9 * size);
     const nbytes = await page.evaluate(() => globalThis.taken);
     assert.ok(nbytes < 2.2 * size, `${name}: ${nbytes} bytes were taken`);
     const expected = JSON.parse(await program(["verify", "--json", ...keys], join(folder, name)));
     const rows = await page.locator(".checks tr").evaluateAll((rows) => rows.map((row) => [row.className, row.firstChild.textContent, row.lastChild.textContent]));
-    // What failed comes first, else they keep their order.
+    // Failed checks come first; otherwise they keep their order.
     const rank = { failed: 0, ok: 1, absent: 2 };
     const checks = expected.checks.sort((a, b) => rank[a.status] - rank[b.status]);
     assert.deepEqual(rows, checks.map(({ status, name, detail }) => [status, name, detail]));

@@ -1,4 +1,4 @@
-// Bytes of two states of a file are never mixed: every answer has to be of the state that was opened.
+// Bytes of two versions of a file are never mixed: every answer has to be about the version that was opened.
 import assert from "node:assert/strict";
 import { copyFile, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,7 +11,8 @@ const SIZE = 1 << 20;
 const bytes = Uint8Array.from({ length: SIZE }, (_, at) => (at * 2654435761) >>> 24);
 const DATE = "Sun, 22 Nov 2026 00:00:00 GMT";
 
-// What the server does to the headers of its answers; `hidden` are headers that it does not let pages of others read.
+// Changes the headers of the server's answers; `hidden` are headers that the server does not expose to other
+// origins.
 let change = () => {};
 let hidden = [];
 
@@ -25,7 +26,7 @@ function answer(method, range) {
   return { status: range ? 206 : 200, headers, body: method === "HEAD" ? null : bytes.slice(start, end) };
 }
 
-// The two ways of a browser to ask.
+// The two ways to make requests in a browser.
 globalThis.fetch = async (url, { method = "GET", headers } = {}) => {
   const { body, ...rest } = answer(method, headers?.Range);
   return new Response(body && new ReadableStream({ type: "bytes", start: (to) => (to.enqueue(body), to.close()) }), rest);
@@ -51,14 +52,14 @@ globalThis.XMLHttpRequest = class {
 
 const folder = await mkdtemp(join(tmpdir(), "modelfmt-"));
 after(() => rm(folder, { recursive: true }));
-// The package has both in one folder.
+// In the package, both files are in one folder.
 await writeFile(join(folder, "package.json"), '{"type": "module"}');
 for (const file of ["js/version.js", "npm/http.js"]) await copyFile(new URL(`../${file}`, import.meta.url), join(folder, basename(file)));
 const { overHttp } = await import(pathToFileURL(join(folder, "http.js")));
 
 const URL_OF = "https://other.example/m.aero";
 
-// Each way to read a range; all begin with an answer of the right state.
+// Each way to read a range. All begin with an answer about the right version.
 const ways = {
   async "a large read"() {
     const source = await ofUrl(URL_OF);
@@ -104,7 +105,7 @@ for (const way of Object.keys(ways)) {
     assert.equal(await outcome(way, () => {}), "read");
     assert.match(await outcome(way, set("etag", '"2"')), /has changed on the server/);
     assert.match(await outcome(way, without("etag")), /has no entity tag/);
-    // Servers that share the work may have other dates for the same file.
+    // Servers that share the load may have different dates for the same file.
     assert.equal(await outcome(way, set("last-modified", "Sun, 22 Nov 2026 00:00:01 GMT")), "read");
     assert.match(await outcome(way, set("content-range", "bytes 7-8/1048576")), /another range/);
     assert.match(await outcome(way, set("content-range", "bytes 7-8/99")), /has changed on the server/);

@@ -1,4 +1,5 @@
-// The views in Chromium: what is shown while a model opens, the overview, the atlas. `cargo xtask web --test` builds the page and runs this.
+// The views in Chromium: what is shown while a model opens, the overview, the atlas. `cargo xtask web --test`
+// builds the page and runs this.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { closeSync, ftruncateSync, openSync, writeFileSync } from "node:fs";
@@ -14,7 +15,8 @@ import { give, settled } from "./steps.mjs";
 test("a file that comes slowly shows how far it is, and can be given up", async () => {
   const page = await browser.page();
   const source = demo();
-  // A server that answers the first requests, for the size and the beginning, and holds the others: the header goes on beyond them.
+  // The server answers the first requests, for the size and the beginning, and delays the others; the header
+  // is longer than the beginning.
   const head = Buffer.alloc(1 << 18, " ");
   head.writeBigUInt64LE(1_000_000n);
   head.write("{", 8);
@@ -42,7 +44,7 @@ test("a file that comes slowly shows how far it is, and can be given up", async 
     assert.equal(await settled(page), null);
     assert.equal(await page.locator("#busy").isVisible(), false);
     assert.equal(await page.locator("#start").isVisible(), true);
-    // What is begun meanwhile takes its place.
+    // Opening another file in the meantime replaces it.
     await open();
     assert.equal(await give(page, [source]), null);
     assert.equal(await page.textContent("#model-name"), basename(source));
@@ -50,7 +52,7 @@ test("a file that comes slowly shows how far it is, and can be given up", async 
     server.closeAllConnections();
     server.close();
   }
-  // What goes wrong is said below the form that it was asked for in.
+  // Errors are shown below the form with the request.
   await page.goto(browser.address);
   await page.reload();
   await page.fill("#url", `${asked.at(-1)}gone.safetensors`);
@@ -69,7 +71,7 @@ test("the overview says what the model is", async () => {
   assert.match(await page.textContent("#sentence"), /^transformer · 3\.41 M parameters in 29 tensors · f32 and bf16 · 11\.0 MiB as aero/);
   const facts = await page.locator("#about dl div").evaluateAll((all) => all.map(({ children }) => Array.from(children, ({ textContent }) => textContent)));
   assert.deepEqual(facts, [["name", "small"], ["architecture", "transformer"], ["license", "MIT"], ["author", "nobody"]]);
-  // The branch with most of the bytes is open, and the bars are shares of all.
+  // The branch with most of the bytes is open, and the bars show shares of the total.
   await page.waitForSelector(".tree li li li");
   const bars = await page.locator(".tree > ul > li > details > summary .bar i").evaluateAll((all) => all.map(({ style }) => style.width));
   assert.deepEqual(bars, ["100%"]);
@@ -97,19 +99,19 @@ test("areas of the treemap are those of the sizes", () => {
     const wanted = (sizes[i] / total) * width * height;
     assert.ok(Math.abs(cells.width[i] * cells.height[i] - wanted) <= 1e-3 + wanted * 1e-3, `cell ${i}`);
     if (sizes[i] === 0) continue;
-    // A cell is within its group, as far as f32 tells.
+    // A cell is within its group, up to the precision of f32.
     const [group, slack] = [groupOf[i], 1e-2];
     assert.ok(cells.x[i] >= groups.x[group] - slack && cells.x[i] + cells.width[i] <= groups.x[group] + groups.width[group] + slack, `cell ${i}`);
     assert.ok(cells.y[i] >= groups.y[group] - slack && cells.y[i] + cells.height[i] <= groups.y[group] + groups.height[group] + slack, `cell ${i}`);
   }
-  // Sizes that a sum swallows, one size, none.
+  // Sizes that a sum cannot hold, a single size, none.
   for (const few of [[1e300, 1e-300, 1e-300], [5], [0, 0], []]) {
     const { cells } = layOut(Float64Array.from(few), new Uint32Array(few.length), 1, width, height);
     assert.ok([...cells.x, ...cells.y, ...cells.width, ...cells.height].every((value) => Number.isFinite(value)), String(few));
   }
 });
 
-// A file of so many tensors of zeros, in layers of a thousand.
+// Writes a file of `count` tensors of zeros, in layers of a thousand.
 function layered(path, count) {
   let at = 0;
   const entry = (_, i) => {
@@ -145,7 +147,7 @@ test("the atlas of 100,000 tensors is drawn once, and pointing draws nothing of 
   }
   assert.equal(seen.size, 3);
   assert.equal(await page.getAttribute("#atlas-map", "data-drawn"), "1");
-  // Every cell has a color: no point of the map is left as the ground but the lines between groups.
+  // Every cell has a color: only the lines between groups have the color of the ground.
   const empty = await page.evaluate(() => {
     const map = document.querySelector("#atlas-map");
     const { data } = map.getContext("2d").getImageData(0, 0, map.width, map.height);
@@ -154,7 +156,7 @@ test("the atlas of 100,000 tensors is drawn once, and pointing draws nothing of 
     return 1 - blue / (data.length / 4);
   });
   assert.ok(empty < 0.3, `${empty} of the map is empty`);
-  // The keyboard goes from cell to cell, and opens one.
+  // The keyboard moves from cell to cell, and opens one.
   await page.focus("#atlas-map");
   const before = await page.getAttribute("#atlas-map", "data-told");
   await page.keyboard.press("ArrowRight");
@@ -164,7 +166,7 @@ test("the atlas of 100,000 tensors is drawn once, and pointing draws nothing of 
   await page.keyboard.press("Enter");
   await page.waitForSelector("#detail[data-done]");
   assert.equal(await page.textContent("#detail h3"), name);
-  // The list has the same, the largest first.
+  // The list has the same tensors, the largest first.
   await page.click("#tab-atlas");
   await page.click("text=As a list");
   await page.waitForFunction(() => document.querySelector("#row-0")?.textContent.includes("400 × 7"));

@@ -1,33 +1,33 @@
-//! Type-erased outputs: new files of a set behind one type, so that a writer can be a value.
+//! Type-erased outputs, so that a writer needs no type parameter for the new files of a set.
 
 use std::io;
 
 use super::sink::{NewFiles, Output, Sink};
 
-/// An [`Output`] of any type.
+/// An [`Output`] as a trait object.
 pub trait AnyOutput: Sink {
-    /// See [`Output::read_back`].
+    /// Reads back bytes that have been written; see [`Output::read_back`].
     ///
     /// # Errors
-    /// If these bytes were not written, or cannot be read.
+    /// If the bytes were not written, or cannot be read.
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// See [`Output::finish`].
+    /// Flushes the bytes to the disk; see [`Output::finish`].
     ///
     /// # Errors
-    /// If the system cannot write the rest.
+    /// If the remaining bytes cannot be written.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// See [`Output::remove_old`].
+    /// Removes the file that will be replaced; see [`Output::remove_old`].
     ///
     /// # Errors
     /// If the old file cannot be removed.
     fn remove_old(&self) -> io::Result<()>;
 
-    /// See [`Output::commit`].
+    /// Lets the file appear; see [`Output::commit`].
     ///
     /// # Errors
-    /// If the file cannot take its place.
+    /// If the file cannot appear under its name.
     fn commit(self: Box<Self>) -> io::Result<()>;
 }
 
@@ -46,7 +46,7 @@ impl<O: Output> AnyOutput for O {
     }
 }
 
-/// A file of [`AnyNewFiles`].
+/// A new file of [`AnyNewFiles`].
 pub struct BoxOutput<'a>(Box<dyn AnyOutput + 'a>);
 
 impl std::fmt::Debug for BoxOutput<'_> {
@@ -79,21 +79,21 @@ impl Output for BoxOutput<'_> {
     }
 }
 
-/// [`NewFiles`] of any type.
+/// [`NewFiles`] as a trait object.
 pub trait AnyNewFiles {
-    /// See [`NewFiles::check`].
+    /// Checks whether a file could be created; see [`NewFiles::check`].
     ///
     /// # Errors
-    /// If the file cannot be there.
+    /// If the file may not be created.
     fn check_any(&self, path: &str) -> io::Result<()>;
 
-    /// See [`NewFiles::create`].
+    /// Begins a new file; see [`NewFiles::create`].
     ///
     /// # Errors
     /// If the file cannot be created.
     fn create_any(&self, path: &str) -> io::Result<BoxOutput<'_>>;
 
-    /// See [`NewFiles::create_to_read_back`].
+    /// Begins a new file that is read back; see [`NewFiles::create_to_read_back`].
     ///
     /// # Errors
     /// If the file cannot be created.

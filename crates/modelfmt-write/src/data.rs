@@ -1,4 +1,4 @@
-//! What is written: descriptions first, values later and in pieces.
+//! The input of a writer: descriptions first, values later and in pieces.
 
 use modelfmt_core::BoxError;
 use std::borrow::Cow;
@@ -11,30 +11,30 @@ use tensor_core::TensorInfo;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorSpec<'a> {
-    /// Its name.
+    /// The name.
     pub name: Cow<'a, str>,
-    /// The type of its elements.
+    /// The dtype of the elements.
     pub dtype: DType,
-    /// Its dimensions in elements, slowest first; empty for a scalar.
+    /// The dimensions in elements, slowest first; empty for a scalar.
     pub shape: Cow<'a, [u64]>,
-    /// Whether it has values. Only OINF can hold a tensor without values.
+    /// Whether the tensor has values. Only OINF can hold a tensor without values.
     pub has_data: bool,
-    /// The length in bytes of a [`DType::Packed`] tensor; for other types it follows from dtype and shape.
+    /// The length in bytes of a [`DType::Packed`] tensor. For other dtypes it follows from dtype and shape.
     pub packed_nbytes: u64,
 }
 
 impl<'a> TensorSpec<'a> {
-    /// A tensor with values.
+    /// Describes a tensor with values.
     pub fn new(name: impl Into<Cow<'a, str>>, dtype: DType, shape: impl Into<Cow<'a, [u64]>>) -> Self {
         Self { name: name.into(), dtype, shape: shape.into(), has_data: true, packed_nbytes: 0 }
     }
 
-    /// A tensor that is declared without values.
+    /// Describes a tensor that is declared without values.
     pub fn declared(name: impl Into<Cow<'a, str>>, dtype: DType, shape: impl Into<Cow<'a, [u64]>>) -> Self {
         Self { has_data: false, ..Self::new(name, dtype, shape) }
     }
 
-    /// A tensor whose bytes are encoded by a codec that this library does not know.
+    /// Describes a tensor of `nbytes` bytes that are encoded by a codec unknown to this library.
     pub fn packed(name: impl Into<Cow<'a, str>>, shape: impl Into<Cow<'a, [u64]>>, nbytes: u64) -> Self {
         Self { packed_nbytes: nbytes, ..Self::new(name, DType::Packed, shape) }
     }
@@ -49,16 +49,16 @@ impl<'a> From<TensorInfo<'a>> for TensorSpec<'a> {
 
 /// The values of the tensors that are being written.
 ///
-/// Tensors are numbered in the order of their descriptions. Writers ask for pieces from several threads, mostly in order and
-/// mostly once; a piece that is asked for again must have the same bytes again.
+/// Tensors are numbered in the order of their descriptions. Writers request pieces from several threads,
+/// mostly in order and mostly once. A piece that is requested again must have the same bytes.
 pub trait TensorData: Sync {
     /// Fills `out` with the bytes of a tensor from `offset` on, little-endian and row-major.
     ///
     /// # Errors
-    /// Any error; the writer stops, leaves nothing behind, and returns it as the source of its own error.
+    /// Any error. The writer stops, leaves nothing behind, and returns it as the source of its own error.
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError>;
 
-    /// The same bytes without a copy, where they are in memory.
+    /// Returns the bytes of a range of the tensor without a copy, if they are in memory.
     fn borrow(&self, tensor: usize, range: Range<u64>) -> Option<&[u8]> {
         let _ = (tensor, range);
         None
@@ -102,11 +102,11 @@ by_slice! {
     [const N: usize,] [B; N];
 }
 
-/// The values of a model's tensors from one number on, for a file that holds only those.
+/// The values of a model's tensors from a given number on, for a file that holds only those.
 pub struct DataFrom<'a> {
     /// The values of the whole model.
     pub data: &'a dyn TensorData,
-    /// The number, in the model, of the file's first tensor.
+    /// The number in the model of the file's first tensor.
     pub first: usize,
 }
 

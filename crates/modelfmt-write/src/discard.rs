@@ -1,18 +1,18 @@
-//! Writing without a file.
+//! An output without a file.
 
 use std::io;
 
 use super::sink::{Output, Sink};
 
-/// A sink that discards all bytes, for rehearsals and measurements. They [read back](Output::read_back) as zeros, so a hash made
-/// from them has the right length but the wrong value.
+/// A sink that discards all bytes, for dry runs and measurements. Bytes [read back](Output::read_back) are
+/// zeros, so a hash computed from them has the right length but the wrong value.
 #[derive(Clone, Debug, Default)]
 pub struct Discard {
     name: Option<String>,
 }
 
 impl Discard {
-    /// A sink with a name, as [`Sink::name`] returns it.
+    /// Creates a sink whose [`Sink::name`] returns `name`.
     #[must_use]
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: Some(name.into()) }

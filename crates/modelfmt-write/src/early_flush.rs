@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-/// How many bytes are written between two flushes.
+/// The number of bytes that are written between two flushes.
 const STEP: u64 = 16 << 20;
 
-/// Flushes what has been written on a separate thread while more is being written. Otherwise a system may begin to write to the
-/// disk only at the last flush, and the disk's time would come on top of ours.
+/// Flushes written bytes on a separate thread while more are being written. Otherwise a system may begin to
+/// write to the disk only at the last flush, and the disk's time would add to the program's.
 #[derive(Debug, Default)]
 pub(super) struct EarlyFlush {
     written: AtomicU64,
@@ -19,7 +19,7 @@ pub(super) struct EarlyFlush {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The flush that was begun last.
+    /// The flush that was started last.
     thread: Option<JoinHandle<io::Result<()>>>,
     /// The error of the first flush that failed. The system may report it only once.
     error: Option<Arc<io::Error>>,
@@ -36,10 +36,11 @@ impl EarlyFlush {
         }
     }
 
-    /// Waits for the flush that is running.
+    /// Waits for the running flush.
     ///
     /// # Errors
-    /// The error of any of the flushes. The file may then lack any of its bytes, whatever later flushes return.
+    /// The error of any of the flushes. Any bytes of the file may then be missing, whatever later flushes
+    /// return.
     pub(super) fn finish(&self) -> io::Result<()> {
         let mut state = self.state();
         state.join();
@@ -52,7 +53,7 @@ impl EarlyFlush {
 }
 
 impl State {
-    /// Begins a flush, unless one is running or has failed.
+    /// Starts a flush, unless one is running or has failed.
     fn flush(&mut self, file: &File) {
         if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
@@ -92,7 +93,7 @@ mod tests {
         assert!(early.state().thread.is_none());
     }
 
-    // The null device cannot be flushed, so it serves as a disk that fails.
+    // The null device cannot be flushed, so it simulates a disk that fails.
     #[cfg(target_os = "linux")]
     #[test]
     fn what_fails_is_told_and_not_forgotten() {

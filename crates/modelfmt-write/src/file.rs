@@ -6,8 +6,8 @@ use std::io;
 use super::atomic::write_all_at;
 use super::sink::Sink;
 
-/// An open file, such as a temporary one without a name. Its owner decides what happens to it; for files that appear under a
-/// name, use [`AtomicFile`](super::AtomicFile).
+/// A sink for an open file, such as a temporary one without a name. The caller decides what happens to the
+/// file. For files that appear under a name, use [`AtomicFile`](super::AtomicFile).
 #[derive(Debug)]
 pub struct FileSink(pub File);
 

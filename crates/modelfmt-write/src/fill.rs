@@ -1,4 +1,4 @@
-//! Writes a stretch of a file that consists of tensors and padding, in pieces, in one pass over the values.
+//! Writes a range of a file that consists of tensors and padding, in pieces, in one pass over the values.
 
 use std::io;
 
@@ -12,12 +12,12 @@ use modelfmt_core::author::Extent;
 use modelfmt_core::author::PIECE;
 use tensor_core::AlignedBuf;
 
-/// A tensor in the file, and where its values go.
+/// A tensor, and the range of the file for its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The number of the tensor, in the order of the descriptions.
     pub tensor: usize,
-    /// The range of the file that its values take.
+    /// The range of the file for the values.
     pub extent: Extent,
 }
 
@@ -32,23 +32,23 @@ pub struct Region<'a> {
     pub segments: &'a [Segment],
 }
 
-/// Why [`Region::write`] ended early.
+/// The error of [`Region::write`].
 #[derive(thiserror::Error)]
 pub enum FillError {
-    /// The values of a tensor could not be read.
+    /// The values of a tensor cannot be read.
     #[error("cannot get the values of tensor {tensor}")]
     Data {
         /// The number of the tensor, in the order of the descriptions.
         tensor: usize,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
-    /// The sink refused bytes.
+    /// The sink returned an error.
     #[error("cannot write {path}")]
     Write {
-        /// The sink's name.
+        /// The name of the sink.
         path: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The progress callback asked to stop.
@@ -59,7 +59,8 @@ pub enum FillError {
 tensor_core::debug_as_sentence!(FillError);
 
 impl FillError {
-    /// The error as one of a format, with the tensor's name from `table`, which lists what is written.
+    /// Converts the error to one of a format, with the tensor's name from `table`, which lists the tensors of
+    /// the file.
     #[must_use]
     pub fn named<F>(self, table: &TensorTable) -> WriteError<F> {
         match self {
@@ -75,12 +76,12 @@ impl FillError {
 }
 
 impl Region<'_> {
-    /// Reads every tensor's values once, writes them and the padding between them to `sink`, and gives the result of `look` for
-    /// each piece to `take`, in order. Pieces are [`PIECE`] bytes long, except the last. `look` gets a piece's offset in the file
-    /// and its bytes, so checksums need no second pass.
+    /// Reads the values of every tensor once, writes them and the padding between them to `sink`, and passes
+    /// the result of `look` for each piece to `take`, in order. Pieces are [`PIECE`] bytes long, except the
+    /// last. `look` gets the offset of a piece in the file and its bytes, so checksums need no second pass.
     ///
     /// # Errors
-    /// [`FillError`]. The owner of the sink has to discard what has been written by then.
+    /// [`FillError`]. The caller must then discard what has been written.
     pub fn write<T: Send>(
         &self,
         data: &dyn TensorData,
@@ -104,7 +105,7 @@ impl Region<'_> {
         })
     }
 
-    /// The bytes of the file from `offset` on; borrowed if a single tensor in memory has all of them.
+    /// Returns `len` bytes of the file from `offset` on, borrowed if a single tensor in memory has them all.
     fn piece<'b>(
         &self,
         (data, sink): (&'b dyn TensorData, &dyn Sink),
@@ -152,7 +153,7 @@ impl Region<'_> {
     }
 }
 
-/// Lets `f` fill the first `len` bytes and returns the others.
+/// Lets `f` fill the first `len` bytes and returns the rest.
 fn split(
     rest: &mut [u8],
     len: u64,

@@ -1,4 +1,4 @@
-//! The identity of files: which paths lead to the same file.
+//! The identity of files, to detect that paths lead to the same file.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 #[cfg(unix)]
 type Identity = modelfmt_core::source::FileId;
-// On other systems, the standard library has only canonical paths, which do not tell hard links.
+// On other systems, the standard library has only canonical paths, which do not detect hard links.
 #[cfg(not(unix))]
 type Identity = std::path::PathBuf;
 
-/// What identifies a file under all of its names: hard links, symbolic links, other spellings of its path.
+/// Returns what identifies a file under all of its names: hard links, symbolic links, other spellings of its
+/// path.
 fn identity(path: &Path) -> Option<Identity> {
     #[cfg(unix)]
     {
@@ -23,23 +24,24 @@ fn identity(path: &Path) -> Option<Identity> {
     }
 }
 
-/// The files that are being read while others are written: no output may replace them, under any name.
+/// The files that are being read while others are written. No output may replace them, under any name.
 #[derive(Clone, Debug, Default)]
 pub struct InputFiles(Arc<HashSet<Identity>>);
 
 impl InputFiles {
-    /// The files that these paths lead to. A path that leads to no file is left out, because nothing can be lost there.
+    /// Finds the files that these paths lead to. Paths that lead to no file are ignored, because nothing can
+    /// be lost there.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
         Self(Arc::new(paths.into_iter().filter_map(|path| identity(path.as_ref())).collect()))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no files.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a path leads to one of them.
+    /// Returns whether a path leads to one of the files.
     #[must_use]
     pub fn contains(&self, path: impl AsRef<Path>) -> bool {
         !self.is_empty() && identity(path.as_ref()).is_some_and(|id| self.0.contains(&id))

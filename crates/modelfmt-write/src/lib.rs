@@ -1,5 +1,5 @@
-//! The writing half of the formats: descriptions of tensors, their values in pieces, places to write to, and [edits](edit) of
-//! existing files.
+//! Writes model files: descriptions of tensors, their values in pieces, outputs to write to, and
+//! [edits](edit) of existing files.
 //!
 //! ```text
 //!  TensorSpec × n: what is to be written
@@ -13,7 +13,8 @@
 //!  AtomicFile: complete, or not there
 //! ```
 //!
-//! An [`AtomicFile`] is written beside its target, flushed and renamed; dropped before that, it leaves nothing behind.
+//! An [`AtomicFile`] is written next to its target, flushed and renamed. If it is dropped before that,
+//! nothing is left.
 //!
 //! ```
 //! use modelfmt_write::{AtomicFile, Output, Overwrite, Sink};
@@ -29,16 +30,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If you want to write files of a format, depend on its crate instead; it re-exports the parts of this crate that you need.
+//! To write files of a format, depend on the crate of that format. It re-exports the parts of this crate that
+//! you need.
 //!
 //! # Features
 //!
-//! - `parallel` (default): values are written on more than one thread. Results never depend on it.
-//! - `proof`: [`write_outboard`], which makes what proves any range of a file.
+//! - `parallel` (default): writes values on more than one thread. The result never depends on this.
+//! - `proof`: [`write_outboard`], which writes the data that can prove any range of a file.
 //! - `syncfs`: on Linux, one flush for many small files.
 //! - `free-space`: on Unix, [`expect_room`] asks the system.
 //!
-//! `wasm32-unknown-unknown` has no files, only sinks in memory and your own.
+//! `wasm32-unknown-unknown` has no files, only sinks in memory and your own sinks.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod any_files;
@@ -56,14 +58,14 @@ mod fill;
 mod identity;
 #[cfg(feature = "proof")]
 mod outboard;
-#[cfg(not(target_arch = "wasm32"))]
-mod partial;
 mod parts;
 #[cfg(not(target_arch = "wasm32"))]
 mod room;
 mod save;
 mod set;
 mod sink;
+#[cfg(not(target_arch = "wasm32"))]
+mod temp_file;
 #[cfg(not(target_arch = "wasm32"))]
 mod unfinished;
 mod views;
@@ -83,15 +85,15 @@ pub use identity::InputFiles;
 pub use modelfmt_core::{AnyWriteError, BoxError, WriteError};
 #[cfg(feature = "proof")]
 pub use outboard::{OutboardError, write_outboard};
-#[cfg(not(target_arch = "wasm32"))]
-pub use partial::is_leftover;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) use partial::{create_draft, keep_draft, middle_of, replacement_of, temporary_path};
 pub use parts::{SetPart, WrittenPart, begin_parts, no_part, unfit_parts, write_part};
 #[cfg(not(target_arch = "wasm32"))]
 pub use room::expect_room;
 pub use set::NewSet;
 pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};
+#[cfg(not(target_arch = "wasm32"))]
+pub use temp_file::is_leftover;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use temp_file::{create_draft, keep_draft, middle_of, replacement_of, temporary_path};
 #[cfg(not(target_arch = "wasm32"))]
 pub use unfinished::{CommitGuard, HaltGuard, commit_guard, remove_unfinished};
 pub use views::Views;

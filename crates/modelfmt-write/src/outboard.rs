@@ -1,4 +1,4 @@
-//! Writing outboards.
+//! Writes outboards.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,22 +11,22 @@ use modelfmt_core::Source;
 use modelfmt_core::author::PIECE;
 use modelfmt_core::author::ScanError;
 
-/// Why an outboard was not written.
+/// The error for an outboard that was not written.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OutboardError {
-    /// The file could not be read, or the progress callback stopped the work.
+    /// The file cannot be read, or the progress callback stopped the work.
     #[error(transparent)]
     Read(#[from] ScanError),
-    /// The outboard could not be written.
+    /// The outboard cannot be written.
     #[error("the outboard cannot be written: {0}")]
     Write(#[source] io::Error),
 }
 
 tensor_core::debug_as_sentence!(OutboardError);
 
-/// Writes the outboard of a file in one pass over it, on as many threads as `work` says, and returns the file's BLAKE3 hash. The
-/// outboard of a file of at most 16 KiB is empty.
+/// Writes the outboard of a file in one pass over the file, and returns the file's BLAKE3 hash. `work` sets
+/// the number of threads. The outboard of a file of at most 16 KiB is empty.
 ///
 /// ```
 /// use modelfmt_core::Execution;
@@ -51,7 +51,7 @@ pub fn write_outboard(
     let has_failed = AtomicBool::new(false);
     let look = |at: u64, bytes: &[u8]| {
         if has_failed.load(Ordering::Relaxed) {
-            return Ok(None); // the error is on its way
+            return Ok(None); // the error will be returned
         }
         let branch = Branch::new(shape, at, bytes);
         let written = branch.iter().try_for_each(|branch| sink.write_at(branch.offset(), branch.parents()));
@@ -76,7 +76,7 @@ pub fn write_outboard(
     match (failure, builder.finish()) {
         (Some(error), _) => Err(OutboardError::Write(error)),
         (None, Some(hash)) => Ok(hash),
-        // Not reached: a scan returns all pieces in order.
+        // Unreachable: a scan returns all pieces in order.
         (None, None) => Err(OutboardError::Write(io::ErrorKind::UnexpectedEof.into())),
     }
 }

@@ -1,4 +1,4 @@
-//! Files of a set that are written separately, by workers that share nothing but the plan.
+//! Files of a set that are written separately, by workers that share only the plan.
 
 use std::io;
 use std::ops::Range;
@@ -10,31 +10,31 @@ use modelfmt_core::WriteError;
 /// A file of a set that can be written separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetPart {
-    /// Its path, relative to the folder of the set's index.
+    /// The path, relative to the folder of the set's index.
     pub path: String,
-    /// The numbers of the tensors in it, in the order of their descriptions.
+    /// The numbers of the tensors in the file, in the order of their descriptions.
     pub tensors: Range<usize>,
 }
 
 impl SetPart {
-    /// The file at `path`, which holds `count` tensors from the one with the number `first` on.
+    /// Describes the file at `path`, which holds `count` tensors from number `first` on.
     #[must_use]
     pub fn new(path: impl Into<String>, first: usize, count: usize) -> Self {
         Self { path: path.into(), tensors: first..first.saturating_add(count) }
     }
 }
 
-/// The result of writing a file of a set separately: what the index needs to know of it.
+/// The result of writing a file of a set separately, which the index needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WrittenPart {
     /// The length of the file in bytes.
     pub nbytes: u64,
-    /// Its hashes in the encoding of the format; empty if the index has none.
+    /// The hashes of the file in the encoding of the format; empty if the index has none.
     pub digests: Vec<u8>,
 }
 
-/// Checks all names of a set that workers will write, and removes the old index if the set is replaced: until the new index
-/// appears, the files are not a set.
+/// Checks all names of a set that workers will write. If the set is replaced, removes the old index: until
+/// the new index appears, the files do not form a set.
 ///
 /// # Errors
 /// [`WriteError::Write`] for the first file that cannot be created, or exists and may not be replaced.
@@ -47,10 +47,12 @@ pub fn begin_parts<N: NewFiles, F, S: AsRef<str>>(
     set.index().remove_old().map_err(failed(index_name))
 }
 
-/// Writes a file of a set, which appears when it is complete. Set `reads_back` if `write` reads what it has written.
+/// Writes a file of a set, which appears when it is complete. Set `reads_back` if `write` reads back what it
+/// has written.
 ///
 /// # Errors
-/// [`WriteError::Write`] if it cannot be created, or exists and may not be replaced; the errors of `write`.
+/// [`WriteError::Write`] if the file cannot be created, or exists and may not be replaced; the errors of
+/// `write`.
 pub fn write_part<N: NewFiles, F, T>(
     files: &N,
     path: &str,
@@ -65,12 +67,12 @@ pub fn write_part<N: NewFiles, F, T>(
     Ok(done)
 }
 
-/// The error for a set without a part of that number.
+/// Returns the error for a set that has no part with this number.
 pub fn no_part<F>(index_name: &str, number: usize) -> WriteError<F> {
     unfit(index_name, format!("the set has no part {number}"))
 }
 
-/// The error for parts that do not fit a set of `count` files.
+/// Returns the error for parts that do not form a set of `count` files.
 pub fn unfit_parts<F>(index_name: &str, count: usize) -> WriteError<F> {
     let text =
         format!("what is said of the parts fits no set of {count}; give what writing each of them returned");

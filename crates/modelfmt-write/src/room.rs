@@ -1,14 +1,14 @@
-//! Whether a disk has room for what is to be written.
+//! Checks the free space of a disk before writing.
 
 use std::io;
 use std::path::Path;
 
-/// Fails if the file system of a folder has less room than `nbytes`, so that this is said before hours of work. Where the system does
-/// not tell it (on Windows, without the feature `free-space`, for a folder that is not there), there is nothing to say. Other limits,
-/// such as quotas, are not asked.
+/// Fails if the file system of a folder has less than `nbytes` bytes free, so that the error comes before
+/// hours of work. Succeeds if the free space is unknown: on Windows, without the feature `free-space`, or if
+/// the folder does not exist. Other limits, such as quotas, are not checked.
 ///
 /// # Errors
-/// [`StorageFull`](io::ErrorKind::StorageFull), with how much is needed, how much is free, and where.
+/// [`StorageFull`](io::ErrorKind::StorageFull), with the bytes needed, the bytes free, and the folder.
 pub fn expect_room(folder: &Path, nbytes: u64) -> io::Result<()> {
     let Some(free) = free_space(folder).filter(|free| *free < nbytes) else { return Ok(()) };
     let why = format!(
@@ -22,7 +22,7 @@ pub fn expect_room(folder: &Path, nbytes: u64) -> io::Result<()> {
 fn free_space(folder: &Path) -> Option<u64> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let disk = rustix::fs::statvfs(folder).ok()?;
-    // Some file systems, such as those of a kernel's own files, have no blocks at all.
+    // Some file systems, such as the virtual ones of the kernel, have no blocks at all.
     (disk.f_blocks > 0).then(|| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 

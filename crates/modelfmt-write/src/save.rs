@@ -1,9 +1,10 @@
-//! The functions that every format crate needs for writing: one call for tensors in memory, one for a file at a path.
+//! The writing functions that every format crate has: `save` for tensors in memory, and `Plan::write_file`
+//! for a path.
 
-/// Makes a format crate's `save` function and `Plan::write_file`.
+/// Defines a format crate's `save` function and `Plan::write_file`.
 ///
-/// Pass the format's name, the crate's `Plan`, `WriteOptions` and `WriteError`, the type of metadata that `Plan::new` takes, and
-/// an example for `save`.
+/// Pass the name of the format, the crate's `Plan`, `WriteOptions` and `WriteError`, the type of metadata
+/// that `Plan::new` takes, and an example for `save`.
 #[macro_export]
 macro_rules! save {
     (
@@ -19,7 +20,7 @@ macro_rules! save {
         $(#[$example])*
         ///
         /// # Errors
-        /// If the format cannot hold the tensors; if the file exists, or cannot be written.
+        /// If the format cannot hold the tensors, or the file exists or cannot be written.
         pub fn save<'a>(
             path: impl AsRef<::std::path::Path>,
             tensors: impl IntoIterator<Item = (impl Into<::std::borrow::Cow<'a, str>>, $crate::modelfmt_core::View<'a>)>,
@@ -34,8 +35,8 @@ macro_rules! save {
             #[doc = concat!("Writes the ", $format, " file at `path`. It appears when it is complete; after an error nothing is left behind.")]
             ///
             /// # Errors
-            /// If a value cannot be read, or the file cannot be written; if it exists and `overwrite` does not allow to replace
-            /// it.
+            /// If a value cannot be read, or the file cannot be written; if the file exists and `overwrite`
+            /// is `Refuse`.
             pub fn write_file(
                 &self,
                 path: impl AsRef<::std::path::Path>,

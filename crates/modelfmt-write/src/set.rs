@@ -5,10 +5,10 @@ use std::io;
 use super::sink::{NewFiles, Output, Sink};
 use modelfmt_core::WriteError;
 
-/// A set that is being written: its files, one after another, and its index. Nothing appears before [`commit`](Self::commit);
-/// dropping it leaves nothing behind.
+/// A set that is being written: its files, one after another, and its index. No file appears before
+/// [`commit`](Self::commit). Dropping the set leaves nothing behind.
 ///
-/// A file that is [`done`](Self::done) is closed, so that a set may have more files than a process may have open.
+/// A file that is [`done`](Self::done) is closed, so a set may have more files than a process may have open.
 #[derive(Debug)]
 pub struct NewSet<'a, N: NewFiles> {
     files: &'a N,
@@ -29,12 +29,12 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
     ) -> Result<Self, WriteError<F>> {
         check(files, index_name)?;
         names.into_iter().try_for_each(|name| check(files, name.as_ref()))?;
-        // The index is begun first: its lock keeps other writers away while the other files are closed.
+        // The index is created first. Its lock keeps other writers away while the other files are closed.
         let index = files.create(index_name).map_err(failed(index_name))?;
         Ok(Self { files, index_name, index, done: Vec::new() })
     }
 
-    /// The index, for a format that writes its index piece by piece like the other files.
+    /// Returns the index, for a format that writes its index piece by piece like the other files.
     #[must_use]
     pub const fn index(&self) -> &N::Output {
         &self.index
@@ -43,36 +43,36 @@ impl<'a, N: NewFiles> NewSet<'a, N> {
     /// Begins a file of the set.
     ///
     /// # Errors
-    /// [`WriteError::Write`] if it cannot be created.
+    /// [`WriteError::Write`] if the file cannot be created.
     pub fn create<F>(&self, name: &str) -> Result<N::Output, WriteError<F>> {
         self.files.create(name).map_err(failed(name))
     }
 
-    /// Begins a file of the set that is read back before it is complete.
+    /// Begins a file of the set that will be read back before it is complete.
     ///
     /// # Errors
-    /// If the file is not one of the set, or cannot be created.
+    /// [`WriteError::Write`] if the file cannot be created.
     pub fn create_to_read_back<F>(&self, name: &str) -> Result<N::Output, WriteError<F>> {
         self.files.create_to_read_back(name).map_err(failed(name))
     }
 
-    /// Closes a file that is completely written, and adds it to the set.
+    /// Closes a complete file and adds it to the set.
     ///
     /// # Errors
-    /// [`WriteError::Write`] if its bytes cannot be flushed.
+    /// [`WriteError::Write`] if the bytes cannot be flushed.
     pub fn done<F>(&mut self, name: &str, mut file: N::Output) -> Result<(), WriteError<F>> {
         file.finish().map_err(failed(name))?;
         self.done.push((name.to_owned(), file));
         Ok(())
     }
 
-    /// Writes the index and lets the files appear, the index last: a set that has an index is complete. If a set is replaced, its
-    /// old index is removed before any of its files, so that a killed writer leaves no index rather than an old index over some
-    /// new files.
+    /// Writes the index and lets the files appear, the index last, so a set that has an index is complete. If
+    /// a set is replaced, its old index is removed before any of its files. A killed writer then leaves no
+    /// index, instead of an old index with some new files.
     ///
     /// # Errors
-    /// [`WriteError::Write`] if a file has appeared meanwhile and may not be replaced: then nothing appears. Also for the first
-    /// file that cannot appear for another reason; the files after it do not appear either.
+    /// [`WriteError::Write`] if a file has appeared since and may not be replaced; then no file appears. Also
+    /// if a file cannot appear for another reason; then the files after it do not appear either.
     pub fn commit<F>(self, text: &[u8]) -> Result<(), WriteError<F>> {
         let Self { files, index_name, mut index, done } = self;
         index.write_at(0, text).map_err(failed(index_name))?;

@@ -1,18 +1,18 @@
-//! Places to write to.
+//! Outputs that bytes are written to.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Takes bytes at any offset, from several threads. Bytes that are never written are zero.
+/// Accepts bytes at any offset, from several threads. Bytes that are never written are zero.
 pub trait Sink: Sync {
     /// Writes all of `bytes` from `offset` on.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If the bytes cannot be written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Its name in errors.
+    /// Returns the name of the sink for error messages.
     fn name(&self) -> String {
         "the output".to_owned()
     }
@@ -27,34 +27,34 @@ impl<S: Sink + ?Sized> Sink for &S {
     }
 }
 
-/// A sink whose file appears under its name only when it is complete. No method has a default: a wrapper that forgot to forward
-/// one would silently lose the file, or keep an old one.
+/// A sink for a file that appears under its name only when it is complete. No method has a default: a wrapper
+/// that forgot to forward one would silently lose the file, or keep an old one.
 pub trait Output: Sink + Sized {
-    /// Fills `out` with bytes that have been written, from `offset` on, for hashes that need all bytes in order. The file must
-    /// have been created by [`NewFiles::create_to_read_back`].
+    /// Fills `out` with bytes that have been written, from `offset` on, for hashes that need all bytes in
+    /// order. The file must have been created by [`NewFiles::create_to_read_back`].
     ///
     /// # Errors
-    /// If they cannot be read, or there are fewer.
+    /// If the bytes cannot be read, or there are too few.
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// Flushes the bytes to the disk, so that errors occur before the file appears, and releases what only writing needs, such as
-    /// a descriptor. Nothing may be written or read afterwards.
+    /// Flushes the bytes to the disk, so that errors occur before the file appears. Releases what is only
+    /// needed for writing, such as a descriptor. Nothing may be written or read afterwards.
     ///
     /// # Errors
-    /// If that fails.
+    /// If the bytes cannot be flushed.
     fn finish(&mut self) -> io::Result<()>;
 
     /// Removes the file that this one will replace, if there is one.
     ///
     /// # Errors
-    /// If it cannot be removed.
+    /// If the old file cannot be removed.
     fn remove_old(&self) -> io::Result<()>;
 
-    /// Lets the file appear, after [`finish`](Self::finish) if that was not called yet. A file that is dropped without this
-    /// leaves nothing behind.
+    /// Lets the file appear. Calls [`finish`](Self::finish) first if it was not called yet. A file that is
+    /// dropped without `commit` leaves nothing behind.
     ///
     /// # Errors
-    /// If that fails; then nothing is left behind either.
+    /// If the file cannot appear. Nothing is left behind then either.
     fn commit(self) -> io::Result<()>;
 }
 
@@ -82,11 +82,12 @@ pub trait NewFiles {
     /// Begins a new file.
     ///
     /// # Errors
-    /// If it cannot be created, or exists and may not be replaced.
+    /// If the file cannot be created, or exists and may not be replaced.
     fn create(&self, path: &str) -> io::Result<Self::Output>;
 
-    /// Begins a new file that is [read back](Output::read_back) before it is complete. If every file can be read back, this is
-    /// [`create`](Self::create); a place that cannot read what it has sent keeps a copy until the file is complete.
+    /// Begins a new file that is [read back](Output::read_back) before it is complete. By default this calls
+    /// [`create`](Self::create). Implementations that cannot read what they have sent keep a copy until the
+    /// file is complete.
     ///
     /// # Errors
     /// If the file cannot be created, or exists and may not be replaced.
@@ -116,13 +117,13 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// An empty file.
+    /// Creates an empty file.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The bytes that have been written.
+    /// Returns the bytes that have been written.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -171,12 +172,12 @@ impl Output for MemoryFile {
     }
 }
 
-/// The files of a set in memory; clones share them.
+/// The files of a set in memory. Clones share the files.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFolder(Arc<Mutex<BTreeMap<String, Arc<[u8]>>>>);
 
 impl MemoryFolder {
-    /// The files that are complete, by path.
+    /// Returns the complete files by path.
     #[must_use]
     pub fn files(&self) -> modelfmt_core::source::MemoryFiles {
         modelfmt_core::source::MemoryFiles(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone())

@@ -10,13 +10,13 @@ use std::time::Duration;
 static STATE: Mutex<State> = Mutex::new(State { files: BTreeSet::new(), appearing: 0 });
 static APPEARED: Condvar = Condvar::new();
 
-/// How long a set may take to appear: its files are complete by then and are only renamed.
+/// How long to wait for a set to appear. By then its files are complete and are only renamed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 struct State {
     files: BTreeSet<PathBuf>,
-    /// How many [`commit_guard`]s exist.
+    /// The number of [`CommitGuard`]s that exist.
     appearing: usize,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn begin<T>(path: &Path, create: impl FnOnce() -> io::Result<T>) -> i
     Ok(created)
 }
 
-/// Removes or renames a temporary file, and removes it from the register unless that fails.
+/// Runs `done`, which removes or renames a temporary file, and unregisters the file unless that fails.
 pub(super) fn end(path: &Path, done: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let mut state = state();
     done()?;
@@ -45,8 +45,8 @@ pub(super) fn end(path: &Path, done: impl FnOnce() -> io::Result<()>) -> io::Res
 #[must_use = "what is to be done whole is so only as long as this is kept"]
 pub struct CommitGuard(());
 
-/// Begins a section that a signal must not interrupt, in which all files of a set are renamed and those of the set that it
-/// replaces are removed. It has to be short.
+/// Begins a section that a signal must not interrupt: all files of a set are renamed, and those of the set
+/// that it replaces are removed. The section must be short.
 pub fn commit_guard() -> CommitGuard {
     state().appearing += 1;
     CommitGuard(())
@@ -64,11 +64,12 @@ impl Drop for CommitGuard {
 #[must_use = "writers go on as soon as this is dropped"]
 pub struct HaltGuard(#[expect(dead_code, reason = "it is kept for its lock")] MutexGuard<'static, State>);
 
-/// Removes the temporary files of every [`AtomicFile`](super::AtomicFile) of this process, for a program that is about to end
-/// without unwinding, as on a signal. Writers that would create or complete a file wait as long as the result exists; a writer
-/// that continues afterwards finds its file removed, and fails. A set whose first file has been renamed gets the time to appear
-/// completely. Paths are used as they were given: a program that has changed its working directory since must have given absolute
-/// ones.
+/// Removes the temporary files of every [`AtomicFile`](super::AtomicFile) of this process. Call this in a
+/// program that is about to end without unwinding, for example after a signal. While the result exists,
+/// writers that would create or complete a file wait. A writer that continues afterwards finds its file
+/// removed, and fails. If the first file of a set has been renamed, this waits up to 5 seconds for the
+/// others. Paths are used as they were given: if the program has changed its working directory since, they
+/// must be absolute.
 pub fn remove_unfinished() -> HaltGuard {
     let waited = APPEARED.wait_timeout_while(state(), PATIENCE, |state| state.appearing > 0);
     let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use tensor_core::View;
 use super::data::{TensorData, TensorSpec};
 use modelfmt_core::BoxError;
 
-/// Tensors in memory by name: what a `save` function of a format crate writes.
+/// Named tensors in memory, which a format crate's `save` function writes.
 #[derive(Clone, Debug, Default)]
 pub struct Views<'a>(Vec<(Cow<'a, str>, View<'a>)>);
 
@@ -19,7 +19,7 @@ impl<'a, N: Into<Cow<'a, str>>> FromIterator<(N, View<'a>)> for Views<'a> {
 }
 
 impl Views<'_> {
-    /// The descriptions of the tensors, in order.
+    /// Returns the descriptions of the tensors, in order.
     pub fn specs(&self) -> impl Iterator<Item = TensorSpec<'_>> {
         self.0.iter().map(|(name, view)| TensorSpec::new(&**name, view.dtype(), view.shape()))
     }

@@ -1,4 +1,5 @@
-//! What is left where a signal ends a program while it writes. A process of its own: nobody else may be writing.
+//! Tests what remains when a signal ends a program while it writes. This needs its own process, without other
+//! writers.
 #![cfg(not(target_arch = "wasm32"))]
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
@@ -20,7 +21,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Files that take their time to get their names, and say when the first does.
+/// Files that appear slowly, and send a message when the first appears.
 struct Slow(NewFolder, Sender<()>);
 
 struct SlowFile(AtomicFile, Sender<()>);

@@ -1,8 +1,9 @@
-//! One library for the files that hold the weights of neural networks: AERO, MAG, OINF, APR, APR2, safetensors and GGUF.
+//! Reads and writes the files that hold the weights of neural networks: AERO, MAG, OINF, APR, APR2,
+//! safetensors and GGUF.
 //!
-//! A [`Model`] is an open file of any format, which is detected by its content. The functions behind the program `modelfmt` are
-//! here, too: [`verify()`], [`Conversion`], [`edit()`], and those of the modules [`mod@inspect`], [`show`], [`check`], [`extract`]
-//! and [`diff`].
+//! A [`Model`] is an open file of any format, which is detected by its content. This crate also has the
+//! functions of the program `modelfmt`: [`verify()`], [`Conversion`], [`edit()`], and those of the modules
+//! [`mod@inspect`], [`show`], [`check`], [`extract`] and [`diff`].
 //!
 //! ```text
 //!      path, bytes, or a Source of your own
@@ -49,8 +50,8 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. Mapping a file relies on other processes
-//! not changing it, so it is `unsafe`: `Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. Mapping a file is `unsafe`,
+//! because it relies on other processes not changing the file: `Mmap`.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
@@ -67,8 +68,9 @@
 //!
 //! # Ranges
 //!
-//! Anything that answers "give me this range" is a [`Source`]: a browser's file handle, an HTTP client, an object
-//! store. A part of a tensor is a range of the file. If the tensor is compressed, only the blocks that hold the part are decoded.
+//! Anything that can return a range of bytes is a [`Source`]: a browser's file handle, an HTTP client, an
+//! object store. A part of a tensor is a range of the file. If the tensor is compressed, only the blocks that
+//! contain the part are decoded.
 //!
 //! ```
 //! # let path = "../../testdata/reference/one-shard.aero";
@@ -100,8 +102,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If your store is asynchronous, implement [`Fetch`](modelfmt_core::Fetch) and [`FetchFiles`](modelfmt_core::FetchFiles) instead;
-//! [`AsyncModel`] is the model over it.
+//! If your store is asynchronous, implement [`Fetch`](modelfmt_core::Fetch) and
+//! [`FetchFiles`](modelfmt_core::FetchFiles) instead, and use [`AsyncModel`].
 //!
 //! # Verifying
 //!
@@ -122,9 +124,9 @@
 //!
 //! # Writing
 //!
-//! A [`Conversion`] writes a model in another format and loses nothing silently; [`mod@convert`] says what each format can
-//! hold. To write tensors that are in memory, call [`save()`]. If your values are not in memory, or you need options of a
-//! format, use the `Plan` of its crate.
+//! A [`Conversion`] writes a model in another format and loses nothing silently; [`mod@convert`] says what
+//! each format can hold. To write tensors that are in memory, call [`save()`]. If your values are not in
+//! memory, or you need options of a format, use the `Plan` type of the format's crate.
 //!
 //! ```
 //! use modelfmt::{Model, Object, View};
@@ -161,13 +163,15 @@
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can lower [`Limits`] further
-//! ([`OpenOptions::limits`]). An error names the file, the record, the byte and the rule.
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can
+//! lower [`Limits`] further ([`OpenOptions::limits`]). Errors name the file, the record, the byte and the
+//! rule.
 //!
 //! # Features
 //!
-//! All features are on by default, except `direct`, `bom`, `report`, `sign` and `seal`. A feature only adds things: it never changes a result or a
-//! byte. Without features the crate builds for every target, including `wasm32-unknown-unknown`.
+//! All features are on by default, except `direct`, `bom`, `report`, `sign` and `seal`. A feature only adds
+//! things: it never changes a result or a byte. Without features the crate builds for every target, including
+//! `wasm32-unknown-unknown`.
 //!
 //! | feature | adds | pulls in |
 //! | --- | --- | --- |
@@ -188,12 +192,13 @@
 //! | `npy` | [`extract::ExtractAs::Npy`], [`extract::ExtractAllAs::Npz`] | npyz, crc32fast |
 //! | `bom` | bills of materials ([`mod@bom`]) | sha2, spdx |
 //! | `report` | pages of HTML ([`mod@report`]) | sha2, spdx |
-//! | `sign` | signatures beside files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
+//! | `sign` | signatures next to files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
 //! | `seal` | signed and encrypted APR2 files | `modelfmt-apr2-seal`, `modelfmt-keys` |
 //! | `aws-lc-rs` | encrypted files are read and written faster, in the same bytes; not on wasm32 | aws-lc-rs, which needs a C compiler |
 //!
-//! A disabled format is still detected ([`Error::NotEnabled`]). The formats have features of their own, and this crate
-//! enables these: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4` and `zstd` of `modelfmt-apr`.
+//! A disabled format is still detected ([`Error::NotEnabled`]). The format crates have their own features,
+//! and this crate enables these: `zstd`, `set` and `uuid` of `modelfmt-aero`, `lz4` of `modelfmt-apr2`, `lz4`
+//! and `zstd` of `modelfmt-apr`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // What most programs need. The rest is in the modules, by subject.
@@ -251,7 +256,7 @@ pub use modelfmt_model::{
 #[doc(inline)]
 pub use modelfmt_rules::wording;
 
-// Re-exported crates: what all formats share, and each format.
+// Re-exported crates: the shared ones, and one for each format.
 pub use ggml_quant::{self, to_f32};
 pub use {modelfmt_core, modelfmt_write};
 
@@ -264,7 +269,7 @@ pub use apr;
 #[cfg(all(feature = "apr2", not(feature = "seal")))]
 #[doc(no_inline)]
 pub use apr2;
-// `apr2_seal` has the same names, and code that signs and encrypts.
+// `apr2_seal` has the same names, and adds signing and encryption.
 #[cfg(feature = "seal")]
 #[doc(no_inline)]
 pub use apr2_seal as apr2;

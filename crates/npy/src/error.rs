@@ -1,12 +1,12 @@
-//! The rules that a .npy or .npz file can break.
+//! Errors about .npy and .npz files.
 
-/// Why a file cannot be read.
+/// The error for a file that cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
-/// The result of this crate.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The rules of .npy and .npz.
+/// The rules of .npy and .npz that a file can break.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

@@ -1,5 +1,6 @@
-//! Reads and verifies NumPy's files: a single array (`.npy`, versions 1 to 3) and archives of arrays (`.npz`), stored or
-//! compressed. Nothing is run: arrays of Python objects, which are pickles, are refused or left out.
+//! Reads and verifies NumPy's files: a single array (`.npy`, versions 1 to 3) and archives of arrays
+//! (`.npz`), stored or compressed. No code from a file is run: arrays of Python objects, which are pickles,
+//! are refused or left out.
 //!
 //! ```text
 //! .npy                                   .npz
@@ -14,8 +15,8 @@
 //!
 //! # Reading
 //!
-//! The array of a `.npy` file has the name `array`; the arrays of an archive have the names of its members without `.npy`.
-//! Values are returned little-endian and in C order, whatever the file has.
+//! The array of a `.npy` file has the name `array`. The arrays of an archive have the names of its members
+//! without `.npy`. Values are returned little-endian and in C order, whatever the file's order is.
 //!
 //! ```
 //! use modelfmt_npy::{DType, Reader};
@@ -33,13 +34,13 @@
 //!
 //! # Verifying
 //!
-//! An archive has a CRC-32 of each member, which [`Reader::verify`](modelfmt_core::Reader::verify) checks; reads through
-//! [`Reader::checked`](modelfmt_core::Reader::checked) do so too. A single array has no checksum.
+//! An archive has a CRC-32 of each member. [`Reader::verify`](modelfmt_core::Reader::verify) checks them, and
+//! so do reads through [`Reader::checked`](modelfmt_core::Reader::checked). A single array has no checksum.
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can
+//! lower [`Limits`] further. An error names the record, the byte and the rule that it breaks ([`Fault`]).
 //!
 //! # Features
 //!

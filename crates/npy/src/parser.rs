@@ -1,4 +1,5 @@
-//! Bytes → [`Index`]: a header, or the directory of an archive and the header of each array in it.
+//! Parses bytes into an [`Index`], without I/O: a header, or the directory of an archive and the header of
+//! each array in it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -12,16 +13,16 @@ use crate::error::{Error, Fault, Result};
 use crate::index::Index;
 use crate::wire::{self, Header, MAGIC};
 
-/// The name of the array of a .npy file, which states no name.
+/// The name of the array in a .npy file, which does not state a name.
 pub const ARRAY: &str = "array";
-/// The file extension of the members of an archive that are arrays.
-const ENDING: &str = ".npy";
-/// How many bytes to ask for first: more than a usual header takes.
-const FRONT: u64 = 1 << 10;
-/// Headers within this many bytes are read at once.
+/// The file extension of those members of an archive that are arrays.
+const EXTENSION: &str = ".npy";
+/// The number of bytes to request first. A usual header takes fewer.
+const FIRST_READ: u64 = 1 << 10;
+/// Headers within this many bytes are read together.
 const WINDOW: u64 = 64 << 10;
 
-/// Makes an [`Index`] from the bytes that it asks for; see [`Parser`].
+/// Parses an [`Index`] from the byte ranges that it asks for; see [`Parser`].
 #[derive(Debug)]
 pub struct IndexParser {
     limits: Limits,
@@ -31,7 +32,7 @@ pub struct IndexParser {
 
 #[derive(Debug)]
 enum State {
-    /// The first bytes of the file, of which this many are needed.
+    /// The first bytes of the file. This many of them are needed.
     Front(u64),
     Directory(DirectoryParser),
     Members(Box<Members>),
@@ -39,13 +40,13 @@ enum State {
 }
 
 impl IndexParser {
-    /// A parser for a file of `file_len` bytes.
+    /// Creates a parser for a file of `file_len` bytes.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits) -> Self {
-        Self { limits, file_len, state: State::Front(FRONT) }
+        Self { limits, file_len, state: State::Front(FIRST_READ) }
     }
 
-    /// The state after reading the first bytes of the file.
+    /// Returns the state after the first bytes of the file have been read.
     fn front(&self, bytes: &[u8]) -> Result<State> {
         let part = Part::new("header");
         let is_archive = matches!(bytes, [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..]);
@@ -80,7 +81,7 @@ impl IndexParser {
     }
 }
 
-/// The same error where the record is the rest of the file: values beyond it are missing from the file.
+/// Converts an error for a record that is the rest of the file: values beyond it are missing from the file.
 fn of_the_file(error: Error, offset: u64, end: u64) -> Error {
     match error {
         Error::Malformed { part, at, fault: Fault::Array(ArrayFault::BeyondRecord { need, .. }) } => {
@@ -116,7 +117,8 @@ fn push(
     Ok(None)
 }
 
-/// The strides of an array whose first dimension is fastest. They overflow only for arrays that no file can hold.
+/// Returns the strides of an array whose first dimension is fastest. They overflow only for arrays that no
+/// file can hold.
 fn fortran(shape: &[u64]) -> Vec<u64> {
     let mut next = 1_u64;
     let stride = |dim: &u64| {
@@ -132,29 +134,32 @@ fn fortran(shape: &[u64]) -> Vec<u64> {
 struct Members {
     directory: Directory,
     index: Index,
-    /// The arrays that have not been read yet, by their number in the directory; the next one is last.
+    /// The arrays that have not been read yet, by their number in the directory. The next one is last.
     left: Vec<usize>,
-    /// How many bytes of the next array to ask for. The number grows if the header did not fit.
+    /// The number of bytes of the next array to request. It grows if the header did not fit.
     asked: u64,
 }
 
 impl Members {
     fn new(directory: Directory, file_len: u64, limits: &Limits) -> Self {
         let is_array =
-            |number: &usize| directory.names().name(*number).is_some_and(|name| name.ends_with(ENDING));
+            |number: &usize| directory.names().name(*number).is_some_and(|name| name.ends_with(EXTENSION));
         let (left, others): (Vec<usize>, Vec<usize>) = (0..directory.len()).rev().partition(is_array);
         // A folder has no content, so leaving it out loses nothing.
         let is_file = |number: &&usize| directory.member(**number).is_some_and(|member| !member.is_empty());
         let left_out = |number: &usize| {
-            format!("{}: is no array (its name does not end in {ENDING}), left out", directory.part(*number))
+            format!(
+                "{}: is no array (its name does not end in {EXTENSION}), left out",
+                directory.part(*number)
+            )
         };
         let left_out = others.iter().rev().filter(is_file).map(left_out).collect();
         let arrays = Arrays::new(file_len, limits.clone());
         let index = Index { arrays, is_archive: true, version: None, left_out, objects: Vec::new() };
-        Self { directory, index, left, asked: FRONT }
+        Self { directory, index, left, asked: FIRST_READ }
     }
 
-    /// The range of the next member's headers, and of those that follow closely.
+    /// Returns the range of the next member's headers, and of the headers that follow closely.
     fn need(&self) -> Option<Range<u64>> {
         let mut left = self.left.iter().rev();
         let of = |number: usize| {
@@ -163,7 +168,7 @@ impl Members {
             header.start..header.end.saturating_add(self.asked).min(next)
         };
         let mut range = of(*left.next()?);
-        if self.asked == FRONT {
+        if self.asked == FIRST_READ {
             for number in left {
                 let next = of(*number);
                 if next.start < range.end || next.end.saturating_sub(range.start) > WINDOW {
@@ -175,10 +180,10 @@ impl Members {
         Some(range)
     }
 
-    /// Takes the bytes of the needed range, which may go on beyond its end.
+    /// Takes the bytes of the needed range, which may continue beyond its end.
     fn feed(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(range) = self.need() else { return Ok(()) };
-        // Bytes beyond the range are ignored, so that damage there is found when they are read, whatever the source.
+        // Ignores bytes beyond the range, so that for every source damage there is found when they are read.
         let end = range.end.min(range.start.saturating_add(bytes.len() as u64));
         while let Some(&number) = self.left.last() {
             let header = self.directory.header_range(number);
@@ -193,17 +198,17 @@ impl Members {
             let content = bytes.get(within(have.start)..within(have.end)).unwrap_or_default();
             let is_all = have.end == record.range().end;
             if !self.member(number, record, content, is_all)? {
-                // The header is longer than the bytes that were asked for.
+                // The header is longer than the requested bytes.
                 self.asked = self.asked.saturating_mul(4);
                 return Ok(());
             }
-            self.asked = FRONT;
+            self.asked = FIRST_READ;
             self.left.pop();
         }
         Ok(())
     }
 
-    /// Takes as much of a member's content as is available. Returns whether that is enough.
+    /// Takes the available content of a member. Returns whether it is enough.
     fn member(&mut self, number: usize, record: Record, content: &[u8], is_all: bool) -> Result<bool> {
         let member = self.directory.names().name(number).unwrap_or_default();
         let part = self.directory.part(number);
@@ -211,13 +216,13 @@ impl Members {
         let bytes = match record.method {
             Method::Stored => content,
             Method::Deflated => {
-                const MOST: usize = 128 << 10;
+                const MAX_INFLATED: usize = 128 << 10;
                 let damaged = |fault: modelfmt_arrays::Fault| Error::Malformed {
                     part: part.clone(),
                     at: record.at,
                     fault: fault.into(),
                 };
-                inflated = inflate_start(content, MOST).map_err(damaged)?.0;
+                inflated = inflate_start(content, MAX_INFLATED).map_err(damaged)?.0;
                 &inflated
             }
         };
@@ -229,7 +234,7 @@ impl Members {
         let header = wire::decode(bytes, record.at, &part)?;
         let arrays = &mut self.index.arrays;
         let added = arrays.add_record::<Fault>(member, record)?;
-        let name = member.strip_suffix(ENDING).unwrap_or(member);
+        let name = member.strip_suffix(EXTENSION).unwrap_or(member);
         if let Some(fault) = push(arrays, name, &header, added, header.len)? {
             self.index.left_out.push(format!("{part}: {fault}; left out"));
             if fault == Fault::Objects {

@@ -1,10 +1,10 @@
-//! Opens .npy and .npz files: implements the traits of modelfmt-core's reader for this format.
+//! Opens .npy and .npz files: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
 
 use modelfmt_core::author::{FileIndex, OpenSettings};
-use modelfmt_core::claims::{FileClaims, Wanted};
+use modelfmt_core::claims::{FileClaims, WantedRange};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Bytes, Execution, Fetch, Location, OpenFile, Report, TensorTable, VerifyLevel};
 
@@ -12,20 +12,20 @@ use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::parser::IndexParser;
 
-/// How a .npy or .npz file is opened.
+/// Options for opening a .npy or .npz file.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open .npy or .npz file: its [`Index`] and the source of its bytes.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open .npy or .npz file over bytes that arrive later, such as from an object store.
+/// An open .npy or .npz file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// The errors of [`OpenOptions::open_source`].
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
@@ -74,13 +74,13 @@ impl FileIndex for Index {
     async fn claims<S: Fetch>(
         index: &Arc<Self>,
         _: &S,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
         crate::claims::claims(index, wanted, claims)
     }
 
-    /// The version of the header of a single array; `None` for an archive.
+    /// Returns the version of the header of a single array, or `None` for an archive.
     fn version_text(&self) -> Option<String> {
         self.version.map(|major| format!("{major}.0"))
     }

@@ -1,4 +1,4 @@
-//! The header of an array: magic, version, length, and a dictionary as Python writes it
+//! The header of an array: a magic, a version, a length, and a dictionary as Python writes it
 //! (docs/formats/npy.md#the-header).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -8,12 +8,13 @@ use modelfmt_core::{DType, Limits, Part};
 use crate::error::{Error, Fault, Result};
 
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
-/// The length of magic, version and the longer form of the length field.
-const FRONT: u64 = 12;
-/// The largest header that is read. NumPy itself refuses headers of more than 10,000 bytes unless told to trust them.
-const MOST: u64 = 64 << 10;
+/// The length of the magic, the version and the longer form of the length field.
+const PREAMBLE_LEN: u64 = 12;
+/// The largest header that is read. NumPy itself refuses headers of more than 10,000 bytes unless the caller
+/// says that the file can be trusted.
+const MAX_HEADER_LEN: u64 = 64 << 10;
 /// The largest number of dimensions in NumPy: 64 from version 2 on, 32 before.
-const DIMS: usize = 64;
+const MAX_DIMS: usize = 64;
 
 /// The header of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,8 @@ pub(crate) struct Elements {
     pub(crate) is_big_endian: bool,
 }
 
-/// The length of the header that begins with these bytes; `None` if more bytes are needed to compute it.
+/// Returns the length of the header that begins with these bytes, or `None` if more bytes are needed to
+/// compute it.
 pub(crate) fn header_len(bytes: &[u8], at: u64, part: &Part) -> Result<Option<u64>> {
     let have = bytes.len().min(MAGIC.len());
     if bytes.get(..have) != MAGIC.get(..have) {
@@ -46,28 +48,28 @@ pub(crate) fn header_len(bytes: &[u8], at: u64, part: &Part) -> Result<Option<u6
         Cursor::new(bytes.get(MAGIC.len().saturating_add(2)..).unwrap_or_default(), at.saturating_add(8));
     let (text, front) = match (major, minor) {
         (1, 0) => match c.u16("length") {
-            Ok(len) => (u64::from(len), FRONT.saturating_sub(2)),
+            Ok(len) => (u64::from(len), PREAMBLE_LEN.saturating_sub(2)),
             Err(_) => return Ok(None),
         },
         (2 | 3, 0) => match c.u32("length") {
-            Ok(len) => (u64::from(len), FRONT),
+            Ok(len) => (u64::from(len), PREAMBLE_LEN),
             Err(_) => return Ok(None),
         },
         _ => return Err(malformed(part, "version", at.saturating_add(6), Fault::Version { major, minor })),
     };
-    Limits::check("the length of the header of an array", text, MOST)?;
+    Limits::check("the length of the header of an array", text, MAX_HEADER_LEN)?;
     Ok(Some(front.saturating_add(text)))
 }
 
-/// Decodes a header that begins at byte `at`. An unsupported element type is not an error of the header, because the array may
-/// be left out.
+/// Decodes a header that begins at byte `at`. An unsupported element type is not an error of the header,
+/// because the array may be left out.
 pub(crate) fn decode(bytes: &[u8], at: u64, part: &Part) -> Result<Header> {
     let have = bytes.len() as u64;
-    let need = header_len(bytes, at, part)?.unwrap_or(FRONT);
+    let need = header_len(bytes, at, part)?.unwrap_or(PREAMBLE_LEN);
     let truncated = || Error::Truncated { part: part.clone(), at, need, have };
     let header = usize::try_from(need).ok().and_then(|len| bytes.get(..len)).ok_or_else(truncated)?;
     let major = header.get(MAGIC.len()).copied().unwrap_or_default();
-    let front = if major == 1 { FRONT.saturating_sub(2) } else { FRONT };
+    let front = if major == 1 { PREAMBLE_LEN.saturating_sub(2) } else { PREAMBLE_LEN };
     let text = usize::try_from(front).ok().and_then(|front| header.get(front..)).ok_or_else(truncated)?;
     let text_at = at.saturating_add(front);
     let mut literal = Literal { text, pos: 0 };
@@ -111,7 +113,7 @@ fn dictionary(literal: &mut Literal<'_>) -> std::result::Result<Keys, &'static s
     }
 }
 
-/// The type of the elements: a string, or a list of fields for a structured array.
+/// Parses the type of the elements: a string, or a list of fields for a structured array.
 fn descr(
     literal: &mut Literal<'_>,
 ) -> std::result::Result<std::result::Result<Elements, Fault>, &'static str> {
@@ -129,7 +131,7 @@ fn descr(
 fn elements(text: &[u8]) -> std::result::Result<Elements, Fault> {
     let shown = || String::from_utf8_lossy(text).into_owned();
     let (order, kind) = match text {
-        // `=` is the native order of the machine that wrote the file; all of today's machines are little-endian.
+        // `=` is the byte order of the machine that wrote the file. All current machines are little-endian.
         [order @ (b'<' | b'>' | b'|' | b'='), kind @ ..] => (*order, kind),
         kind => (b'|', kind),
     };
@@ -167,7 +169,7 @@ impl<'a> Literal<'a> {
         self.pos = self.pos.saturating_add(blanks);
     }
 
-    /// Skips this character if it is next; returns whether it was.
+    /// Skips this character if it is next. Returns whether it was.
     fn takes(&mut self, what: u8) -> bool {
         self.skip_blanks();
         let is_next = self.text.get(self.pos) == Some(&what);
@@ -179,7 +181,7 @@ impl<'a> Literal<'a> {
         if self.takes(what) { Ok(()) } else { Err(why) }
     }
 
-    /// A string in quotes of either kind, without escapes.
+    /// Parses a string in quotes of either kind, without escapes.
     fn string(&mut self) -> std::result::Result<&'a [u8], &'static str> {
         self.skip_blanks();
         let rest = self.text.get(self.pos..).unwrap_or_default();
@@ -209,7 +211,7 @@ impl<'a> Literal<'a> {
         Ok(is_true)
     }
 
-    /// A tuple of numbers. Python 2 put an `L` after each.
+    /// Parses a tuple of numbers. Python 2 puts an `L` after each.
     fn shape(&mut self) -> std::result::Result<Vec<u64>, &'static str> {
         self.expect(b'(', "shape is no tuple")?;
         let mut shape = Vec::new();
@@ -222,7 +224,7 @@ impl<'a> Literal<'a> {
                 digits.and_then(|digits| digits.parse().ok()).ok_or("shape has what is no number")?;
             self.pos = self.pos.saturating_add(len);
             self.takes(b'L');
-            if shape.len() == DIMS {
+            if shape.len() == MAX_DIMS {
                 return Err("shape has more dimensions than NumPy has");
             }
             shape.push(number);
@@ -234,7 +236,7 @@ impl<'a> Literal<'a> {
         Ok(shape)
     }
 
-    /// Skips a list, tuple or dictionary with everything in it.
+    /// Skips a list, tuple or dictionary and everything in it.
     fn skip_nested(&mut self) -> std::result::Result<(), &'static str> {
         let mut depth = 0_usize;
         loop {
@@ -329,12 +331,12 @@ mod tests {
         let of_dims = |dims| {
             of(1, &format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({})}}", "1,".repeat(dims)))
         };
-        assert_eq!(of_dims(DIMS).unwrap().shape, [1; DIMS]);
-        assert!(of_dims(DIMS + 1).is_err());
+        assert_eq!(of_dims(MAX_DIMS).unwrap().shape, [1; MAX_DIMS]);
+        assert!(of_dims(MAX_DIMS + 1).is_err());
         let text = "{'descr': '<f4', 'fortran_order': False, 'shape': ()}";
         let of_len = |len: usize| of(2, &(text.to_owned() + &" ".repeat(len - text.len())));
-        let most = usize::try_from(MOST).unwrap();
-        assert_eq!(of_len(most).unwrap().len, MOST + FRONT);
+        let most = usize::try_from(MAX_HEADER_LEN).unwrap();
+        assert_eq!(of_len(most).unwrap().len, MAX_HEADER_LEN + PREAMBLE_LEN);
         assert!(matches!(of_len(most + 1), Err(Error::Limit { .. })));
     }
 

@@ -1,4 +1,4 @@
-//! Changes the metadata and the names of tensors of a file. The values stay as they are.
+//! Changes the metadata of a file and the names of its tensors. The values stay as they are.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,16 @@ use crate::metadata::Metadata;
 use crate::wire::{self, HEADER_LEN, Header, MetadataRecord, ValueType, text_fault};
 
 impl Index {
-    /// The file with some tensors renamed (`names` maps positions to new names) and, if `metadata` is given, with other size
-    /// variables and metadata. The values stay as they are, and every table keeps the order of the file.
+    /// Renames tensors (`names` maps positions to new names), replaces the size variables and the metadata if
+    /// `metadata` is given, and returns the new content of the file. The values stay as they are, and every
+    /// table keeps the order of the file.
     ///
-    /// OINF leaves no room before the values, so the file can be changed in place only if the new tables and metadata values
-    /// take exactly as many bytes as the old ones.
+    /// OINF leaves no free space before the values, so the file can be changed in place only if the new
+    /// tables and metadata values take exactly as many bytes as the old ones.
     ///
     /// # Errors
-    /// [`EditError::Write`] if OINF cannot hold a name or the metadata, if a name occurs twice, or if the file has tensor
-    /// values before metadata values.
+    /// [`EditError::Write`] if OINF cannot hold a name or the metadata, if a name occurs twice, or if the
+    /// file has tensor values before metadata values.
     pub fn edit(
         &self,
         _: &impl Source,
@@ -52,7 +53,7 @@ impl Index {
         Ok(file)
     }
 
-    /// Where the first tensor values or quant payload begin. The metadata values must all be before that.
+    /// Returns the offset of the first tensor values or quant payload. All metadata values must be before it.
     fn first_blob(&self) -> Result<u64, EditError> {
         let extents = (0..self.tensors.len()).filter_map(|n| self.tensors.extent(n, self.file_len()));
         let blobs = extents.chain(self.quants.iter().map(|(_, extent)| extent));
@@ -74,12 +75,12 @@ impl Index {
     }
 }
 
-/// The new offset of a byte, after the part that began at `first` has moved to `start`.
+/// Returns the new offset of a byte, after the part that began at `first` has moved to `start`.
 const fn moved(offset: u64, first: u64, start: u64) -> u64 {
     offset.saturating_sub(first).saturating_add(start)
 }
 
-/// Everything before the first tensor values, in its new form.
+/// The new form of everything before the first tensor values.
 struct Layout<'a> {
     index: &'a Index,
     metadata: &'a Metadata<'a>,
@@ -90,7 +91,7 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// Places the tables and the metadata, and returns where the first tensor values begin.
+    /// Places the tables and the metadata, and returns the offset of the first tensor values.
     fn place(&mut self) -> Result<u64, EditError> {
         let fields = 12 + self.index.version().tensor_tail();
         let lens: [u64; 3] = [

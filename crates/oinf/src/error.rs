@@ -1,20 +1,20 @@
-//! The rules that an OINF file, or a model to be written as one, can break.
+//! Errors about OINF files, and about models to be written as such.
 
 use modelfmt_core::DType;
 use modelfmt_core::value::KeyError;
 
 use crate::value_type::ValueType;
 
-/// Why a file cannot be read.
+/// The error for a file that cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
-/// Why a file cannot be written.
+/// The error for a file that cannot be written.
 pub type WriteError = modelfmt_write::WriteError<Fault>;
 
-/// Why a file cannot be edited.
+/// The error for a file that cannot be edited.
 pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
-/// The result of this crate's functions.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of OINF that a file, or a model to be written, can break.
@@ -47,7 +47,7 @@ pub enum Fault {
     /// The file is longer or shorter than its header says.
     #[error("is {stated}, but the file has {actual} bytes")]
     FileSize {
-        /// What the header says.
+        /// The length in the header.
         stated: u64,
         /// The length of the file.
         actual: u64,
@@ -55,9 +55,9 @@ pub enum Fault {
     /// A payload begins before the data section.
     #[error("is {offset}, before the data section at {data}")]
     BeforeData {
-        /// Where the payload begins.
+        /// The offset of the payload.
         offset: u64,
-        /// Where the data section begins.
+        /// The offset of the data section.
         data: u64,
     },
     /// A string is empty.
@@ -66,7 +66,7 @@ pub enum Fault {
     /// A string has a character that OINF does not allow.
     #[error("has {found} at position {position}; an OINF string has only A-Z a-z 0-9 . _ -")]
     Character {
-        /// The character (in a file: the byte) and its kind.
+        /// The character (in a file, the byte) and its kind.
         found: String,
         /// The position of the character in the string, in bytes.
         position: usize,
@@ -97,7 +97,7 @@ pub enum Fault {
         /// The number of dimensions.
         rank: usize,
     },
-    /// The number of scales or zero points is not the one that the shape implies.
+    /// The number of scales or zero points is not the number that the shape implies.
     #[error("is {found}, but the shape of the tensor implies {expected}")]
     QuantCount {
         /// The number in the file.
@@ -105,7 +105,8 @@ pub enum Fault {
         /// The number that the shape implies.
         expected: u64,
     },
-    /// A symmetric payload has zero points, or the zero points of an asymmetric one do not match its scales.
+    /// A symmetric payload has zero points, or the number of zero points of an asymmetric payload does not
+    /// match its scales.
     #[error(
         "does not fit: asymmetric payloads have zero points as they have scales, symmetric ones have none"
     )]
@@ -118,7 +119,7 @@ pub enum Fault {
         /// The length that the content implies.
         expected: u64,
     },
-    /// OpenInfer's writer has stored the quant payload elsewhere than the file says.
+    /// OpenInfer's writer has stored the quant payload at another offset than the file says.
     #[error(
         "is not a quant payload: it stands at byte {0}. OpenInfer's writer has this fault: it stores the values of all tensors \
          before all quant payloads, and its offsets say otherwise, so values of later tensors are not where the file says either; \
@@ -148,7 +149,7 @@ pub enum Fault {
         found: u64,
         /// The number of bits in the set.
         bits: u32,
-        /// The number of bytes that so many bits take.
+        /// The number of bytes that this many bits take.
         expected: u64,
     },
 
@@ -191,7 +192,7 @@ pub enum Fault {
     /// A quant payload for a tensor that is not written.
     #[error("has a quant payload, and no such tensor is to be written")]
     QuantOfNothing,
-    /// An element type that OINF does not have.
+    /// OINF does not have this element type.
     #[error(
         "OINF cannot hold {0}; convert the values to a type that it has (bool, i8 to u64, f16, bf16, f32, f64)"
     )]
@@ -199,16 +200,16 @@ pub enum Fault {
     /// The number of entries does not fit a 32-bit count.
     #[error("are {0}, and OINF counts up to 4,294,967,295")]
     TooMany(u64),
-    /// No type of metadata has this name.
+    /// No metadata type has this name.
     #[error(
         "no value type is named {0:?}; there are bool, i8 to u64, f16, f32, f64, str, bitset and ndarray, and bf16, f8_e5m2, i4 to u1, \
          t2 and t1"
     )]
     UnknownTypeName(String),
-    /// A metadata value is not of the kind that its type asks for.
+    /// A metadata value is not of the kind that its type requires.
     #[error("expected {expected}, found {found}")]
     WrongKind {
-        /// The kind that the type asks for.
+        /// The kind that the type requires.
         expected: &'static str,
         /// The kind of the value.
         found: &'static str,
@@ -229,7 +230,7 @@ pub enum Fault {
         /// The type.
         dtype: DType,
     },
-    /// A plain JSON value that has no counterpart in the metadata of OINF.
+    /// A plain JSON value has no counterpart in the metadata of OINF.
     #[error(
         "{0} is no metadata value of OINF: it takes booleans, numbers, strings, flat lists of booleans or numbers, and \
          {{\"type\": …, \"value\": …}}"
@@ -238,7 +239,7 @@ pub enum Fault {
     /// An object with `type` has a member that a typed metadata value does not have.
     #[error("{{\"type\": …, \"value\": …}} has a member {0:?} that metadata of OINF cannot hold")]
     Member(String),
-    /// A list with both integers and floats; an array has one type.
+    /// A list has both integers and floats, but an array has one type.
     #[error(
         "a list of integers and floats; an array of OINF has one type: write all as floats (1.0), or all as integers"
     )]

@@ -1,4 +1,5 @@
-//! What an OINF file contains and where, checked and owned.
+//! The content of an OINF file, checked and owned: size variables, metadata and tensors, and where the values
+//! are.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Limits, TensorTable};
@@ -9,58 +10,58 @@ use crate::quant::Quants;
 use crate::sizevars::SizeVars;
 use crate::wire::{Header, Version};
 
-/// The content of an OINF file: size variables, metadata with its values, and where each tensor is. Everything has been
-/// checked.
+/// The content of an OINF file: its size variables, its metadata with values, and where each tensor is.
+/// Everything has been checked.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(crate) header: Header,
-    /// Where the last record of each table ends.
+    /// The end of the last record of each table.
     pub(crate) ends: [u64; 3],
     pub(crate) sizevars: SizeVars,
     pub(crate) entries: Entries,
     pub(crate) tensors: TensorTable,
     pub(crate) quants: Quants,
-    /// The limits that the index was parsed with; `verify` parses again.
+    /// The limits that the index was parsed with. `verify` parses the file again with them.
     pub(crate) limits: Limits,
 }
 
 impl Index {
-    /// The length of the file.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.header.file_size
     }
 
-    /// The version that the file states.
+    /// Returns the version that the file states.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.header.version
     }
 
-    /// Where the data section begins.
+    /// Returns the offset of the data section.
     #[must_use]
     pub const fn data_offset(&self) -> u64 {
         self.header.data
     }
 
-    /// The size variables, in file order.
+    /// Returns the size variables, in file order.
     #[must_use]
     pub const fn sizevars(&self) -> &SizeVars {
         &self.sizevars
     }
 
-    /// Keys and values of the metadata, in file order.
+    /// Returns the keys and values of the metadata, in file order.
     pub fn metadata(&self) -> impl ExactSizeIterator<Item = (&str, MetaValue<'_>)> {
         self.entries.keys.iter().enumerate().map(|(position, key)| (key, self.entries.value(position)))
     }
 
-    /// The metadata value with this key.
+    /// Returns the metadata value with this key.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<MetaValue<'_>> {
         self.entries.keys.find(key).map(|position| self.entries.value(position))
     }
 
-    /// Size variables and metadata together, for a [`Plan`](crate::Plan).
+    /// Returns the size variables and the metadata together, for a [`Plan`](crate::Plan).
     #[must_use]
     pub fn to_metadata(&self) -> Metadata<'_> {
         Metadata {
@@ -69,13 +70,13 @@ impl Index {
         }
     }
 
-    /// The tensors, in file order.
+    /// Returns the tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// Checks the total length of the quant payloads, and notes where OpenInfer's writer stores them.
+    /// Checks the total length of the quant payloads, and records where OpenInfer's writer would store them.
     pub(crate) fn note_quants(&mut self) -> Result<()> {
         self.quants.check(self.header.file_size)?;
         if self.quants.iter().next().is_some() {
@@ -86,7 +87,7 @@ impl Index {
         Ok(())
     }
 
-    /// Bytes of heap memory that the index takes.
+    /// Returns the heap memory in bytes that the index takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.sizevars

@@ -1,4 +1,5 @@
-//! Plans a file from the descriptions of its tensors: every offset and length. Everything is checked, and nothing is written.
+//! Plans a file from the descriptions of its tensors: every offset and length. Checks everything and writes
+//! nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use crate::metadata::{MetaValue, Metadata};
 use crate::quant::Quant;
 use crate::wire::{self, ALIGNMENT, HEADER_LEN, Header, MetadataRecord, ValueType, Version, text_fault};
 
-/// How a file is written.
+/// Options for writing a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WriteOptions {
@@ -25,40 +26,40 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// The defaults: version 1, with the types in its document.
+    /// Creates the default options: version 1, with the types in its document.
     #[must_use]
     pub const fn new() -> Self {
         Self { version: Version::V1, extended_types: false, order_as_given: false, quants: BTreeMap::new() }
     }
 
-    /// The version that is written.
+    /// Sets the version to write.
     #[must_use]
     pub fn version(self, version: Version) -> Self {
         Self { version, ..self }
     }
 
-    /// Whether version 1 may use the value types 16 to 25. Its document lacks them, but the published package reads them.
-    /// Version 2 always has them (docs/formats/oinf.md#types-16-to-25).
+    /// Sets whether version 1 may use the value types 16 to 25. Its document lacks them, but the published
+    /// package reads them. Version 2 always has them (docs/formats/oinf.md#types-16-to-25).
     #[must_use]
     pub fn extended_types(self, extended_types: bool) -> Self {
         Self { extended_types, ..self }
     }
 
-    /// Whether the file keeps the order in which the tensors are described. Otherwise they are sorted by name, as the published
-    /// package sorts them by the field names of its dataclass.
+    /// Sets whether the file keeps the tensors in the order of their descriptions. By default they are sorted
+    /// by name, as the published package sorts them by the field names of its dataclass.
     #[must_use]
     pub fn order_as_given(self, order_as_given: bool) -> Self {
         Self { order_as_given, ..self }
     }
 
-    /// Version 2: sets the scales and zero points of the tensor with this name.
+    /// For version 2: sets the scales and zero points of the tensor with this name.
     #[must_use]
     pub fn quant(mut self, name: impl Into<String>, quant: Quant) -> Self {
         self.quants.insert(name.into(), quant);
         self
     }
 
-    /// The value type of a dtype, if these options allow it in the file.
+    /// Returns the value type of a dtype, if these options allow it in the file.
     fn value_type(&self, dtype: DType) -> Result<ValueType, Fault> {
         let value_type = ValueType::from_dtype(dtype).ok_or(Fault::NoCode(dtype))?;
         self.check_type(value_type)?;
@@ -75,29 +76,32 @@ impl WriteOptions {
 
 /// A file to write: checked, sorted and laid out.
 ///
-/// [`Plan::write`] and [`Plan::write_file`] write it. The same content in any order gives the same bytes, unless
-/// [`WriteOptions::order_as_given`] keeps the order of the tensors.
+/// Write it with [`Plan::write`] or [`Plan::write_file`]. The same content in any order gives the same bytes,
+/// unless [`WriteOptions::order_as_given`] keeps the order of the tensors.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The tensors in the order of their descriptions, with their offsets in the file.
     pub(crate) table: TensorTable,
-    /// The tensors in file order, each as the number of its description.
+    /// The tensors in file order, each as the position of its description.
     order: Vec<usize>,
     /// Everything before the first tensor's values: header, tables, metadata.
     pub(crate) head: Vec<u8>,
-    /// Where values and quant payloads go, in ascending order. Quant payloads are numbered after the tensors.
+    /// The places of the values and quant payloads, in ascending order. The numbers of quant payloads follow
+    /// those of the tensors.
     pub(crate) segments: Vec<Segment>,
-    /// The quant payloads, sorted by the number of their tensor.
+    /// The quant payloads, sorted by the position of their tensor.
     pub(crate) quants: Vec<QuantPayload>,
     file_len: u64,
 }
 
 impl Plan {
-    /// Lays out a file: size variables, metadata and tensors, each sorted by name unless the options say otherwise.
+    /// Lays out a file: size variables, metadata and tensors, each sorted by name unless the options say
+    /// otherwise.
     ///
     /// # Errors
-    /// [`WriteError::Unsupported`], naming what OINF cannot hold: a name or a string with other characters than `A-Z a-z 0-9 . _ -`, a
-    /// dtype that it lacks, a name that occurs twice, a quant payload that does not fit its tensor.
+    /// [`WriteError::Unsupported`] with the part that OINF cannot hold: a name or a string with other
+    /// characters than `A-Z a-z 0-9 . _ -`, a dtype that OINF lacks, a name that occurs twice, a quant
+    /// payload that does not fit its tensor.
     pub fn new<'a>(
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
         metadata: &Metadata<'_>,
@@ -105,7 +109,7 @@ impl Plan {
     ) -> Result<Self, WriteError> {
         let table = list(specs, options)?;
         let quants = quants(&table, options)?;
-        // Our writer sorts by stored name (byte order) (docs/formats/oinf.md#order-of-tables).
+        // This crate sorts by stored name, in byte order (docs/formats/oinf.md#order-of-tables).
         let mut order: Vec<(&str, usize)> = table.iter().map(|info| info.name).zip(0..).collect();
         if !options.order_as_given {
             order.sort_unstable();
@@ -120,18 +124,19 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The tensors, in file order.
+    /// Returns the tensors, in file order.
     pub fn tensors(&self) -> impl DoubleEndedIterator<Item = TensorInfo<'_>> + Clone {
         self.order.iter().filter_map(|&tensor| self.table.info(tensor))
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// The offset of a tensor's values, by the number of its description; `None` for a tensor without data.
+    /// Returns the offset of a tensor's values, by the position of its description, or `None` for a tensor
+    /// without data.
     #[must_use]
     pub fn offset(&self, tensor: usize) -> Option<u64> {
         self.table.offset(tensor)
@@ -167,8 +172,8 @@ impl Plan {
                 self.table.set_offset(tensor, at);
                 at = after(at, nbytes)?;
             }
-            // Version 2: a tensor's quant payload follows its values, and bytes are in the order of their offsets
-            // (docs/formats/oinf.md#payloads-in-another-place).
+            // In version 2, a tensor's quant payload follows its values, and the bytes are in the order of
+            // their offsets (docs/formats/oinf.md#payloads-in-another-place).
             let Ok(number) = self.quants.binary_search_by_key(&tensor, |quant| quant.tensor) else {
                 continue;
             };
@@ -186,7 +191,7 @@ impl Plan {
         Ok(Header { version, counts, tables, data, file_size: at })
     }
 
-    /// Everything before the first tensor's values.
+    /// Encodes everything before the first tensor's values.
     fn encode(
         &mut self,
         header: &Header,
@@ -225,16 +230,16 @@ impl Plan {
     }
 }
 
-/// A quant payload to be written.
+/// A quant payload to write.
 #[derive(Clone, Debug)]
 pub(crate) struct QuantPayload {
-    /// The number of the tensor's description.
+    /// The position of the tensor's description.
     tensor: usize,
     extent: Extent,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The quant payloads of the tensors, sorted by the number of the tensor.
+/// Encodes the quant payloads of the tensors, sorted by the position of the tensor.
 fn quants(table: &TensorTable, options: &WriteOptions) -> Result<Vec<QuantPayload>, WriteError> {
     let mut quants = Vec::with_capacity(options.quants.len());
     for (name, quant) in &options.quants {
@@ -254,8 +259,8 @@ fn quants(table: &TensorTable, options: &WriteOptions) -> Result<Vec<QuantPayloa
     Ok(quants)
 }
 
-/// Whether a version of OINF has a value type for a dtype, according to its document. With [`WriteOptions::extended_types`],
-/// version 1 has more types.
+/// Returns whether a version of OINF has a value type for a dtype, according to its document. With
+/// [`WriteOptions::extended_types`], version 1 has more types.
 #[must_use]
 pub fn can_hold(version: Version, dtype: DType) -> bool {
     WriteOptions::new().version(version).value_type(dtype).is_ok()
@@ -280,7 +285,7 @@ fn list<'a>(
     Ok(table)
 }
 
-/// Names with their values, sorted by name. Each name may occur once.
+/// Sorts values by name. Fails if a name occurs twice.
 pub(crate) fn sorted<'m, T>(
     what: &'static str,
     items: &'m [(Cow<'_, str>, T)],
@@ -301,7 +306,7 @@ pub(crate) fn sorted<'m, T>(
     }
 }
 
-/// The metadata in the form that the file stores.
+/// The metadata in the form in which the file stores it.
 pub(crate) struct Values<'m> {
     pub(crate) entries: Vec<Entry<'m>>,
     /// The payloads, each padded to a multiple of 8.
@@ -340,7 +345,7 @@ impl<'m> Values<'m> {
     }
 }
 
-/// The number of bytes that a string takes, with its length field and padding.
+/// Returns the number of bytes that a string takes, including its length field and padding.
 pub(crate) fn text_len(text: &str) -> u64 {
     let len = 4 + text.len() as u64;
     len + wire::padding(len)
@@ -351,12 +356,12 @@ pub(crate) fn text(what: &'static str, text: &str, out: &mut Vec<u8>) -> Result<
         .map_err(|fault| WriteError::Unsupported { part: Part::named(what, text), fault })
 }
 
-/// Appends zeros up to the next multiple of 8. The start of the vector must be at a multiple of 8 in the file.
+/// Appends zeros up to the next multiple of 8. The vector must start at a multiple of 8 in the file.
 pub(crate) fn align(out: &mut Vec<u8>) {
     wire::pad(out, out.len() as u64);
 }
 
-/// The offset of the part that follows `len` bytes at `at`, aligned to 8.
+/// Returns the offset of the part after `len` bytes at `at`, aligned to 8.
 pub(crate) fn after(at: u64, len: u64) -> Result<u64, WriteError> {
     at.checked_add(len).and_then(|end| align_up(end, ALIGNMENT)).ok_or_else(too_long)
 }

@@ -1,7 +1,8 @@
 //! Reads, writes and verifies OINF files: the Open Infer Neural Format, versions 1 and 2.
 //!
-//! An OINF file is a header, three tables (size variables, which are names for dimensions; metadata; tensors, with or
-//! without data), each sorted by name when we write it, and the values. All numbers are little-endian.
+//! An OINF file is a header, three tables (size variables, which are names for dimensions; metadata; tensors,
+//! with or without data), and the values. This crate writes each table sorted by name. All numbers are
+//! little-endian.
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -18,13 +19,16 @@
 //! └──────────────────────────────┘ the file size that the header states
 //! ```
 //!
-//! The document of version 1 has the value types 1 to 15. The published package also writes bf16, f8_e5m2 and packed integers (16 to 25) under the
-//! same version number: they are read in both versions, and written into version 1 only with [`WriteOptions::extended_types`]. In version 2 a tensor
-//! may have a quant payload after its values, with scales and zero points: [`Reader::quant`] reads it, [`WriteOptions::quant`] writes it.
+//! The document of version 1 has the value types 1 to 15. The published package also writes bf16, f8_e5m2 and
+//! packed integers (16 to 25) with the same version number. This crate reads them in both versions, and
+//! writes them into version 1 only with [`WriteOptions::extended_types`]. In version 2, a tensor's values may
+//! be followed by a quant payload with scales and zero points. [`Reader::quant`] reads it, and
+//! [`WriteOptions::quant`] writes it.
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening takes three reads: header, tables, metadata; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening a file takes three reads: the header, the tables,
+//! the metadata. Each tensor is then one read.
 //!
 //! ```
 //! use oinf::{MetaValue, Metadata, Reader, View};
@@ -49,8 +53,9 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 8 bytes in
-//! the file. Mapping a file relies on other processes not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. The format aligns them to 8
+//! bytes in the file. Mapping a file is `unsafe` (`modelfmt_core::Mmap`), because it relies on other
+//! processes not changing the file.
 //!
 //! ```
 //! # let path = "../../testdata/oinf/model.oinf";
@@ -106,12 +111,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges arrive later, as from an object store, use [`AsyncReader`].
+//! If ranges arrive asynchronously, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! Opening checks the structure; the format has no checksum. [`Reader::verify`] also looks at padding, overlaps, and
-//! values that the format forbids, such as a boolean of 2.
+//! Opening checks the structure. The format has no checksum. [`Reader::verify`] also looks for nonzero
+//! padding, overlaps, and values that the format forbids, such as a boolean of 2.
 //!
 //! ```
 //! # let path = "../../testdata/oinf/model.oinf";
@@ -128,9 +133,9 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
-//! memory use does not depend on the model's size. Values come from a list of byte slices, or from your own
-//! [`TensorData`]. The same input gives the same bytes.
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Values are then pulled
+//! piece by piece, so memory use does not depend on the model's size. Values come from a list of byte slices,
+//! or from your own [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
 //! use oinf::write::MemoryFile;
@@ -159,15 +164,15 @@
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can
+//! lower [`Limits`] further. An error names the record, the byte and the rule that it breaks ([`Fault`]).
 //!
 //! # Features
 //!
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): writing and verifying on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
+//! The crate builds for `wasm32-unknown-unknown`, without file access. Offsets are 64 bits wide there too.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod edit;

@@ -10,13 +10,13 @@ use crate::quant::{HEAD_LEN, Payload, Quant, payload_len};
 use crate::wire::malformed;
 
 impl Index {
-    /// The extent of a tensor's quant payload, by the tensor's position; `None` if it has none.
+    /// Returns the extent of a tensor's quant payload, by the tensor's position, or `None` if it has none.
     #[must_use]
     pub fn quant_extent(&self, position: usize) -> Option<Extent> {
         self.quants.extent(position)
     }
 
-    /// Reads the quant payload of a tensor. Nonzero padding after it is returned as an error beside it.
+    /// Reads the quant payload of a tensor. Also returns an error if the padding after it is not zero.
     pub(crate) async fn read_quant(
         &self,
         source: &impl Fetch,
@@ -57,7 +57,7 @@ impl Index {
         let extent = Extent::new(at, len, self.file_len());
         let extent = extent.map_err(|fault| malformed(Part::new("quant payload"), at, fault))?;
         Limits::check("the length of a quant payload", len, self.limits.metadata_len)?;
-        // A length that no tensor of this shape can have is refused before reading.
+        // Refuses, before reading, a length that no tensor of this shape can have.
         let most = payload_len(shape.iter().copied().max().unwrap_or(1).max(1), true).unwrap_or(u64::MAX);
         if !(HEAD_LEN..=most).contains(&len) {
             let part = Part::new("quant payload").with_field("quant_nbytes");

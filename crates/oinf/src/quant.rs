@@ -1,4 +1,5 @@
-//! The quant payloads of version 2: scales and zero points of a tensor (docs/formats/oinf.md#quant-payload).
+//! The quant payloads of version 2: the scales and zero points of a tensor
+//! (docs/formats/oinf.md#quant-payload).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::Part;
@@ -12,25 +13,26 @@ use crate::wire::{self, ALIGNMENT, malformed};
 pub struct Quant {
     /// Whether there are zero points.
     pub scheme: Scheme,
-    /// The dimension along which there is one scale per element; `None` if one scale applies to the whole tensor.
+    /// The dimension along which there is one scale per element, or `None` if one scale applies to the whole
+    /// tensor.
     pub axis: Option<u64>,
     /// One scale, or one for each element of the dimension.
     pub scales: Vec<f32>,
-    /// One zero point for each scale, if the scheme is asymmetric.
+    /// One zero point per scale, if the scheme is asymmetric.
     pub zero_points: Option<Vec<i32>>,
 }
 
 /// The scheme of a [`Quant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// The number 0 has the value 0.
+    /// The stored number 0 has the value 0.
     Symmetric,
-    /// Zero points say which number has the value 0.
+    /// Zero points say which stored number has the value 0.
     Asymmetric,
 }
 
 impl Scheme {
-    /// `symmetric` or `asymmetric`.
+    /// Returns `symmetric` or `asymmetric`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,7 +41,7 @@ impl Scheme {
         }
     }
 
-    /// The scheme with this name.
+    /// Returns the scheme with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Symmetric, Self::Asymmetric].into_iter().find(|scheme| scheme.name() == name)
@@ -56,7 +58,7 @@ impl Scheme {
 /// The length in bytes of the fields before the scales.
 pub(crate) const HEAD_LEN: u64 = 48;
 
-/// Codes of the modes of scales and zero points.
+/// The codes for the modes of scales and zero points.
 const PER_TENSOR: u32 = 1;
 const PER_CHANNEL: u32 = 2;
 
@@ -68,7 +70,7 @@ pub(crate) struct Payload<'a> {
 }
 
 impl Quant {
-    /// The rule that this payload breaks for a tensor of this shape, if any.
+    /// Returns the rule that this payload breaks for a tensor of this shape, if any.
     #[must_use]
     pub fn fault(&self, shape: &[u64]) -> Option<Fault> {
         let expected = match self.axis {
@@ -173,16 +175,16 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
-/// The length in bytes of a payload with `scales` scales.
+/// Returns the length in bytes of a payload with `scales` scales.
 pub(crate) fn payload_len(scales: u64, has_zeros: bool) -> Option<u64> {
     let len = scales.checked_mul(if has_zeros { 8 } else { 4 })?.checked_add(HEAD_LEN)?;
     align_up(len, ALIGNMENT)
 }
 
-/// Where the quant payloads of a file are.
+/// The places of the quant payloads of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quants {
-    /// Sorted by tensor.
+    /// The places, sorted by tensor.
     places: Vec<Place>,
 }
 
@@ -191,8 +193,8 @@ pub(crate) struct Place {
     tensor: usize,
     /// The extent that the file states.
     pub(crate) extent: Extent,
-    /// The offset at which OpenInfer's writer stores the payload. It differs as soon as a tensor follows one with a payload
-    /// (docs/formats/oinf.md#payloads-in-another-place).
+    /// The offset at which OpenInfer's writer stores the payload. It differs from the stated offset if any
+    /// tensor follows one with a payload (docs/formats/oinf.md#payloads-in-another-place).
     pub(crate) written_at: u64,
 }
 
@@ -201,7 +203,7 @@ impl Quants {
         self.places.push(Place { tensor, extent, written_at: extent.offset() });
     }
 
-    /// Each tensor that has a payload, with the payload's extent.
+    /// Returns each tensor that has a payload, with the payload's extent.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Extent)> + '_ {
         self.places.iter().map(|place| (place.tensor, place.extent))
     }
@@ -219,8 +221,8 @@ impl Quants {
         self.places.capacity().saturating_mul(size_of::<Place>())
     }
 
-    /// Refuses payloads that together are longer than the file. They would share bytes, and a small file could have the same
-    /// large payload read a million times.
+    /// Refuses payloads that are together longer than the file. They would share bytes, and a small file
+    /// could have the same large payload read a million times.
     pub(crate) fn check(&self, file_len: u64) -> Result<()> {
         let total = self.places.iter().fold(0u64, |sum, place| sum.saturating_add(place.extent.len()));
         if total > file_len {
@@ -229,8 +231,9 @@ impl Quants {
         Ok(())
     }
 
-    /// Notes where OpenInfer's writer stores the payloads: it hands out offsets tensor by tensor, but then writes the values of
-    /// all tensors before all payloads. `data` has the extents of the values of all tensors.
+    /// Records where OpenInfer's writer stores the payloads: it assigns offsets tensor by tensor, but then
+    /// writes the values of all tensors before all payloads. `data` has the extents of the values of all
+    /// tensors.
     pub(crate) fn note_written(&mut self, data: impl Iterator<Item = Extent> + Clone) {
         let offsets = data.clone().chain(self.places.iter().map(|place| place.extent));
         let Some(first) = offsets.map(Extent::offset).min() else { return };

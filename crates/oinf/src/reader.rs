@@ -1,4 +1,5 @@
-//! Opens OINF files: implements the traits of modelfmt-core's reader for this format.
+//! Opens OINF files: implements the traits of modelfmt-core's readers for this format, and adds the methods
+//! that only OINF has.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -13,13 +14,13 @@ use crate::metadata::Metadata;
 use crate::parser::IndexParser;
 use crate::quant::Quant;
 
-/// How an OINF file is opened.
+/// Options for opening an OINF file.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open OINF file: its [`Index`] and the source of its bytes.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open OINF file over bytes that arrive later, such as from an object store.
+/// An open OINF file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
@@ -61,15 +62,15 @@ impl FileIndex for Index {
         Ok(self.metadata().map(|(key, value)| (key, value.to_value())).collect::<Object>().into())
     }
 
-    /// The values without their types, and each size variable under the key `sizevars.NAME`.
+    /// Returns the values without their types, and each size variable under the key `sizevars.NAME`.
     async fn flat_metadata<S: Fetch>(&self, _: &S) -> Result<Object> {
         let mut keys: Object =
             self.metadata().map(|(key, value)| (key, value.to_value().to_plain())).collect();
-        self.sizevars().iter().for_each(|(name, value)| keys.insert_beside("sizevars.", name, value));
+        self.sizevars().iter().for_each(|(name, value)| keys.insert_with_prefix("sizevars.", name, value));
         Ok(keys)
     }
 
-    /// An object `sizevars` that maps each name to its value.
+    /// Returns an object `sizevars` that maps each name to its value.
     fn details(&self) -> Object {
         let sizevars: Object = self.sizevars().iter().collect();
         Object::from_iter([("sizevars", sizevars)])
@@ -82,13 +83,13 @@ impl FileIndex for Index {
     }
 }
 
-/// What an OINF reader has beyond the common reader: quant payloads.
+/// Methods that only OINF has: for quant payloads.
 pub trait ReaderExt {
-    /// Reads the quant payload of a tensor; `None` if the tensor has none.
+    /// Reads the quant payload of a tensor. Returns `None` if the tensor has none.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no tensor with this name; an error if the payload cannot be read or breaks a rule of
-    /// version 2.
+    /// [`Error::NotFound`] if there is no tensor with this name. Otherwise an error if the payload cannot be
+    /// read or breaks a rule of version 2.
     fn quant(&self, key: impl TensorKey) -> Result<Option<Quant>>;
 }
 

@@ -1,4 +1,4 @@
-//! Size variables: names that stand for dimensions, such as `D := 128`.
+//! Size variables: names for dimensions, such as `D := 128`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonFault, author::NameTable};
@@ -11,7 +11,8 @@ pub struct SizeVars {
 }
 
 impl SizeVars {
-    /// A list with capacity for `count` variables. The caller has checked `count` against the bytes that exist.
+    /// Creates a list with capacity for `count` variables. The caller has checked `count` against the bytes
+    /// that exist.
     pub(crate) fn with_capacity(count: usize) -> Self {
         Self { names: NameTable::with_capacity(count), values: Vec::with_capacity(count) }
     }
@@ -22,30 +23,30 @@ impl SizeVars {
         Ok(())
     }
 
-    /// The number of size variables.
+    /// Returns the number of size variables.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are no size variables.
+    /// Returns whether there are no size variables.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The value of the variable with this name.
+    /// Returns the value of the variable with this name.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<u64> {
         self.values.get(self.names.find(name)?).copied()
     }
 
-    /// Names and values, in file order.
+    /// Returns the names and values, in file order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, u64)> + Clone {
         self.names.iter().zip(self.values.iter().copied())
     }
 
-    /// Bytes of heap memory that the list takes.
+    /// Returns the heap memory in bytes that the list takes.
     pub(crate) fn heap_size(&self) -> usize {
         self.names.heap_size().saturating_add(self.values.capacity().saturating_mul(size_of::<u64>()))
     }

@@ -18,19 +18,19 @@ macro_rules! value_types {
             /// Every type, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The name as the document prints it: `u8`, `f16`, `bool`, `bitset`, `str`, `ndarray`.
+            /// Returns the name as the document prints it: `u8`, `f16`, `bool`, `bitset`, `str`, `ndarray`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The type's code in a file.
+            /// Returns the type's code in a file.
             #[must_use]
             pub const fn code(self) -> u32 {
                 self as u32
             }
 
-            /// The element type, for numbers and booleans; `None` for other types.
+            /// Returns the dtype for numbers and booleans, or `None` for other types.
             #[must_use]
             pub const fn dtype(self) -> Option<DType> {
                 match self { $(Self::$variant => $dtype,)* }
@@ -38,7 +38,7 @@ macro_rules! value_types {
         }
 
         impl ValueType {
-            /// The type with this code.
+            /// Returns the type with this code.
             #[must_use]
             pub const fn from_code(code: u32) -> Option<Self> {
                 match code {
@@ -79,14 +79,14 @@ value_types! {
 }
 
 impl ValueType {
-    /// Whether version 1 has the type only as an extension: the published package writes the types 16 to 25, but the document
-    /// of version 1 lacks them (docs/formats/oinf.md#types-16-to-25).
+    /// Returns whether version 1 has the type only as an extension: the published package writes the types 16
+    /// to 25, but the document of version 1 lacks them (docs/formats/oinf.md#types-16-to-25).
     #[must_use]
     pub const fn is_extended(self) -> bool {
         self.code() > Self::Ndarray.code()
     }
 
-    /// The type for elements of this dtype; `None` if OINF lacks it.
+    /// Returns the type for elements of this dtype, or `None` if OINF lacks it.
     #[must_use]
     pub fn from_dtype(dtype: DType) -> Option<Self> {
         Self::ALL.iter().copied().find(|t| t.dtype() == Some(dtype))

@@ -1,4 +1,4 @@
-//! Checks a file and reports every finding; each check is one small function.
+//! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -12,7 +12,7 @@ use crate::metadata::{MetaValue, bool_fault, packed_fault, stray_fault, ternarie
 use crate::parser::IndexParser;
 use crate::wire::{ALIGNMENT, HEADER_LEN, malformed};
 
-/// The report on a file. The file is parsed again, even if `known` was made from another source.
+/// Verifies a file. Parses it again, because `known` may have been made from another source.
 pub(crate) async fn verify(
     known: &Index,
     source: &impl Fetch,
@@ -34,18 +34,18 @@ pub(crate) async fn verify(
     let mut padding = file.padding(notes).await;
     padding.append(&mut quants.padding);
     add(&mut report, "padding", &padding, "header, strings, sections and payloads");
-    let (mut findings, looked_at) = file.values().await;
+    let (mut findings, coverage) = file.values().await;
     findings.append(&mut quants.faults);
-    add(&mut report, "values", &findings, &looked_at);
+    add(&mut report, "values", &findings, &coverage);
     add(&mut report, "extents", &file.extents(), "sections and payloads");
     report
 }
 
-fn add(report: &mut Report, name: &'static str, findings: &[Error], looked_at: &str) {
-    report.add(name, findings.iter().map(with_cause).collect(), looked_at);
+fn add(report: &mut Report, name: &'static str, findings: &[Error], coverage: &str) {
+    report.add(name, findings.iter().map(with_cause).collect(), coverage);
 }
 
-/// The error's message, followed by the messages of its causes.
+/// Returns the error's message, followed by the messages of its causes.
 fn with_cause(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -61,7 +61,7 @@ fn structure(index: &Index) -> String {
     format!("{sizevars} size variables, {metadata} metadata entries, {tensors} tensors")
 }
 
-/// A parser that also returns its notes on padding.
+/// A parser that also returns its findings about padding.
 struct NotedParser(IndexParser);
 
 impl modelfmt_core::author::Parser for NotedParser {
@@ -79,7 +79,7 @@ impl modelfmt_core::author::Parser for NotedParser {
     }
 }
 
-/// The file to be verified.
+/// The file to verify.
 struct File<'a, S> {
     index: &'a Index,
     source: &'a S,
@@ -100,7 +100,7 @@ enum Owner {
     Quant(usize),
 }
 
-/// Findings about quant payloads.
+/// The findings about quant payloads.
 #[derive(Default)]
 struct QuantFindings {
     faults: Vec<Error>,
@@ -140,8 +140,8 @@ impl<S: Fetch> File<'_, S> {
         }
     }
 
-    /// Checks that padding is zero (OINF 1, "High-Level Layout"). `notes` are the parser's findings on the header and on
-    /// strings.
+    /// Checks that padding is zero (OINF 1, "High-Level Layout"). `notes` are the parser's findings about the
+    /// header and strings.
     async fn padding(&self, notes: Vec<Error>) -> Vec<Error> {
         let mut findings = notes;
         findings.extend(self.payload_padding());
@@ -198,8 +198,8 @@ impl<S: Fetch> File<'_, S> {
         }
     }
 
-    /// Checks that booleans are 0 or 1 and ternaries −1, 0 or 1, and that bitsets have no bits beyond their count
-    /// (docs/formats/oinf.md#values).
+    /// Checks that booleans are 0 or 1, that ternaries are −1, 0 or 1, and that bitsets have no bits beyond
+    /// their count (docs/formats/oinf.md#values).
     async fn values(&self) -> (Vec<Error>, String) {
         let mut findings = Vec::new();
         for position in 0..self.index.entries.values.len() {
@@ -209,30 +209,29 @@ impl<S: Fetch> File<'_, S> {
         }
         let mut counts = [0; 2];
         for (dtype, count) in [DType::Bool, DType::T2].into_iter().zip(&mut counts) {
-            let (mut more, looked_at) = self.tensor_values(dtype).await;
+            let (mut more, checked) = self.tensor_values(dtype).await;
             findings.append(&mut more);
-            *count = looked_at;
+            *count = checked;
         }
         let [bools, ternaries] = counts;
         let metadata = self.index.entries.values.len();
-        let mut looked_at = format!("{metadata} metadata values and {bools} boolean tensors");
+        let mut coverage = format!("{metadata} metadata values and {bools} boolean tensors");
         if ternaries > 0 {
-            looked_at =
-                format!("{metadata} metadata values, {bools} boolean and {ternaries} ternary tensors");
+            coverage = format!("{metadata} metadata values, {bools} boolean and {ternaries} ternary tensors");
         }
         if let quants @ 1.. = self.index.quants.iter().count() {
-            looked_at = format!("{looked_at}, {quants} quant payloads");
+            coverage = format!("{coverage}, {quants} quant payloads");
         }
-        (findings, looked_at)
+        (findings, coverage)
     }
 
-    /// Forbidden values in the tensors of one type, and the number of these tensors.
+    /// Returns the forbidden values in the tensors of one type, and the number of these tensors.
     async fn tensor_values(&self, dtype: DType) -> (Vec<Error>, usize) {
         let mut findings = Vec::new();
         let (mut tensors, mut reach) = (self.tensors_of(dtype), 0);
-        let looked_at = tensors.len();
-        // Every byte is looked at once: tied tensors have the same values, and a tensor that begins inside another is reported
-        // by `extents`. So a small file cannot have the same bytes read a million times.
+        let checked = tensors.len();
+        // Every byte is checked once: tied tensors have the same values, and `extents` reports a tensor that
+        // begins inside another one. So a small file cannot have the same bytes read a million times.
         tensors.retain(|&(extent, _)| {
             let is_new = extent.offset() >= reach;
             reach = extent.end().max(reach);
@@ -254,10 +253,10 @@ impl<S: Fetch> File<'_, S> {
                 }
             }
         }
-        (findings, looked_at)
+        (findings, checked)
     }
 
-    /// The tensors of one type that have bytes, in file order.
+    /// Returns the tensors of one type that have bytes, in file order.
     fn tensors_of(&self, dtype: DType) -> Vec<(Extent, usize)> {
         let tensors = self.index.tensors();
         let those = tensors.iter().enumerate().filter(|(_, tensor)| tensor.dtype == dtype);
@@ -280,7 +279,8 @@ impl<S: Fetch> File<'_, S> {
         }
     }
 
-    /// The offset of the first byte that the tensor's type forbids, and a fault with the number of such elements.
+    /// Returns the offset of the first byte that the tensor's type forbids, and a fault with the number of
+    /// such elements.
     async fn forbidden(&self, dtype: DType, extent: Extent) -> Result<Option<(u64, Fault)>, ScanError> {
         let look = |at: u64, bytes: &[u8]| match dtype {
             DType::Bool => {
@@ -343,7 +343,7 @@ impl<S: Fetch> File<'_, S> {
         findings
     }
 
-    /// Reports the bytes between `end`, padded to a multiple of 8, and `start`.
+    /// Reports the bytes between `end`, rounded up to a multiple of 8, and `start`.
     fn gap(&self, end: u64, start: u64, part: Part, findings: &mut Vec<Error>) {
         let Some(padded) = align_up(end, ALIGNMENT).filter(|&padded| padded < start) else { return };
         findings.push(malformed(
@@ -353,7 +353,7 @@ impl<S: Fetch> File<'_, S> {
         ));
     }
 
-    /// The payloads that have bytes, in file order.
+    /// Returns the payloads that have bytes, in file order.
     fn blobs(&self) -> Vec<Blob> {
         let metadata = self.index.entries.values.iter().enumerate();
         let metadata = metadata.map(|(n, entry)| Blob { extent: entry.extent, owner: Owner::Metadata(n) });
@@ -385,8 +385,8 @@ impl<S: Fetch> File<'_, S> {
     }
 }
 
-/// Pairs of payloads with the same bytes, at least one of which is not a tensor's values. Only tensor values may share bytes
-/// (docs/formats/oinf.md#overlaps).
+/// Returns the pairs of payloads with the same bytes in which at least one is not a tensor's values. Only
+/// tensor values may share bytes (docs/formats/oinf.md#overlaps).
 fn same_bytes(blobs: &[Blob]) -> Vec<Overlap> {
     let tensor = |blob: &Blob| matches!(blob.owner, Owner::Tensor(_));
     let pairs = blobs.windows(2).enumerate();

@@ -1,4 +1,4 @@
-//! Streams a plan into a sink.
+//! Streams a `Plan` into a sink.
 
 use std::ops::Range;
 
@@ -10,15 +10,17 @@ use crate::layout::Plan;
 use crate::metadata::{bool_fault, stray_fault, ternary_fault};
 
 impl Plan {
-    /// Writes the file: the tensors in pieces, as `data` gives them, and last everything that precedes them in the file.
+    /// Writes the file. Values are pulled from `data` in pieces. Everything that comes before the values in
+    /// the file is written last.
     ///
-    /// `data` numbers the tensors in the order of the descriptions given to [`Plan::new`]. Memory use does not depend on their
-    /// size.
+    /// `data` numbers the tensors in the order of the descriptions given to [`Plan::new`]. Memory use does
+    /// not depend on the model's size.
     ///
     /// # Errors
-    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Unsupported`] for values that `verify` refuses, such as a
-    /// boolean of 2, [`WriteError::Write`] if the sink refuses bytes, [`WriteError::Cancelled`] if the progress callback stops
-    /// the work. The owner of the sink must then discard what has been written.
+    /// [`WriteError::Data`] if values cannot be read, [`WriteError::Unsupported`] for values that `verify`
+    /// refuses, such as a boolean of 2, [`WriteError::Write`] if the sink refuses bytes,
+    /// [`WriteError::Cancelled`] if the progress callback stops the work. The owner of the sink must then
+    /// discard what has been written.
     pub fn write(
         &self,
         data: &dyn TensorData,
@@ -40,12 +42,12 @@ impl Plan {
         let written = region.write(&data, sink, work, |at, bytes| self.check_values(at, bytes), keep);
         written.map_err(|error| error.named(&self.table))?;
         first?;
-        // The header goes last, so that an unfinished file is not taken for an OINF file.
+        // The header is written last, so that an unfinished file does not look like an OINF file.
         sink.write_at(0, &self.head).map_err(|source| WriteError::Write { path: sink.name(), source })
     }
 
-    /// Checks booleans, ternaries and the bits after packed elements in a piece of the file, so that nothing is written that
-    /// `verify` would refuse.
+    /// Checks the booleans, the ternaries and the bits after packed elements in a piece of the file, so that
+    /// nothing is written that `verify` would refuse.
     fn check_values(&self, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
         let end = at.saturating_add(bytes.len() as u64);
         let first = self.segments.partition_point(|segment| segment.extent.end() <= at);
@@ -77,7 +79,7 @@ struct WithQuants<'a> {
 }
 
 impl WithQuants<'_> {
-    /// The quant payload with this number; `None` if the number is a tensor's.
+    /// Returns the quant payload with this number, or `None` if the number belongs to a tensor.
     fn payload(&self, number: usize) -> Option<&[u8]> {
         let quant = self.plan.quants.get(number.checked_sub(self.plan.table.len())?);
         quant.map(|quant| &*quant.bytes)

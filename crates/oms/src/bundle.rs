@@ -41,7 +41,7 @@ impl Bundle {
             _ => Error::Read { path: path.to_owned(), source },
         };
         let bad = |fault| Error::Bundle { path: path.to_owned(), fault };
-        // A pipe would keep the caller waiting, and a device has no end: only a regular file is opened.
+        // Only a regular file is opened: a pipe would keep the caller waiting, and a device has no end.
         let file = FileSource::open(path).map_err(failed)?;
         if file.len() > MAX_BUNDLE {
             return Err(bad(Fault::TooLarge(file.len(), MAX_BUNDLE)));
@@ -78,25 +78,26 @@ impl Bundle {
         Ok(Self { hint, payload, signature })
     }
 
-    /// The id of the key that the bundle names. It proves nothing, because anyone can write it; it only says which key to try.
+    /// Returns the id of the key that the bundle names. It proves nothing, because anyone can write it; it
+    /// only says which key to try.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The id of the key that made the signature, if it is one of `keys`.
+    /// Returns the id of the key that made the signature, if it is one of `keys`.
     #[must_use]
     pub fn check(&self, keys: &[PublicKey]) -> Option<KeyId> {
         let message = pae(&self.payload);
-        // If the hint names another key, this key is not tried, so that a bundle never shows a key other than the one that
-        // counts.
+        // If the hint names another key, this key is not tried. So the key that a bundle names is never
+        // different from the key that verified it.
         let named =
             keys.iter().filter(|key| self.hint.as_ref().is_none_or(|hint| *hint == key.id().to_string()));
         let mut nist = named.filter(|key| key.key_type().is_nist());
         nist.find(|key| key.verify(&message, &self.signature).is_ok()).map(PublicKey::id)
     }
 
-    /// The signed bytes, which are JSON.
+    /// Returns the signed bytes, which are JSON.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.payload
     }
@@ -115,7 +116,8 @@ impl Bundle {
     }
 }
 
-/// The bytes that are signed: the payload with its type, so that it cannot be mistaken for data of another type (DSSE 1.0).
+/// Returns the bytes that are signed: the payload with its type, so that it cannot be mistaken for data of
+/// another type (DSSE 1.0).
 fn pae(payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {PAYLOAD_TYPE} {} ", PAYLOAD_TYPE.len(), payload.len());
     [head.as_bytes(), payload].concat()

@@ -23,7 +23,7 @@ pub(crate) struct SignedFile<'a> {
 /// The files of a statement by their names.
 pub(crate) type SignedFiles<'a> = BTreeMap<&'a str, SignedFile<'a>>;
 
-/// The files that a statement lists. Ranges must cover each file without gaps.
+/// Returns the files that a statement lists. Ranges must cover each file without gaps.
 pub(crate) fn signed(statement: &Statement) -> Result<SignedFiles<'_>, Fault> {
     let mut files = SignedFiles::new();
     for resource in &statement.resources {
@@ -74,7 +74,7 @@ pub(crate) struct Comparison<'a> {
     pub(crate) extra: Vec<String>,
     /// Empty files that a statement with ranges says nothing about.
     pub(crate) empty: Vec<String>,
-    /// Files with another length than the signed one.
+    /// Files whose length differs from the signed one.
     pub(crate) changed: Vec<String>,
 }
 
@@ -92,7 +92,8 @@ pub(crate) fn compare<'a>(signed: &SignedFiles<'a>, found: &'a [Found], in_range
         match order {
             Ordering::Less => out.missing.extend(signed.next().map(|(name, _)| (*name).to_owned())),
             Ordering::Greater => {
-                // An empty file has no ranges, so nothing says whether it existed when the others were signed.
+                // An empty file has no ranges, so the statement does not show whether it existed when the
+                // others were signed.
                 let is_unknown = |file: &&Found| in_ranges && file.stamp.len == 0;
                 let list = if found.peek().is_some_and(is_unknown) { &mut out.empty } else { &mut out.extra };
                 list.extend(found.next().map(|file| file.name.clone()));
@@ -124,7 +125,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// The page digests that were recorded for each file.
+    /// Returns the page digests that were recorded for each file.
     pub(crate) fn pages(&self, hashed: Vec<Hashed>) -> Pages {
         let mut pages = Pages::new();
         for (job, hashed) in self.jobs.iter().zip(hashed) {
@@ -146,7 +147,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The names of git's files, without those that the statement lists.
+/// Returns git's files, except those that the statement lists.
 pub(crate) fn unlisted_defaults(resources: &[Resource]) -> impl Iterator<Item = String> {
     let listed: HashSet<&str> = crate::names::DEFAULT_IGNORED
         .into_iter()

@@ -1,5 +1,5 @@
-//! Statements that one model is made of another: in-toto statements in the same signed envelope as signatures of models, with a
-//! predicate of their own.
+//! Statements that one model is derived from another: in-toto statements in the same signed envelope as
+//! signatures of models, with their own predicate.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,15 @@ use crate::sign::not_written;
 use crate::statement::{TYPE, hex};
 use crate::verified::signer;
 
-/// The type of the predicate. A signature of a model has another, so neither can take the place of the other.
+/// The type of the predicate. Signatures of models have a different one, so a statement cannot be mistaken
+/// for a signature, or a signature for a statement.
 pub const DERIVATION: &str = "urn:modelfmt:derivation:1";
 
-/// A file by its name and its digests.
+/// The name and the digests of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HashedFile {
-    /// The name: relative to the folder of the model.
+    /// The name, relative to the folder of the model.
     pub name: String,
     /// SHA-256, 64 lower-case hex digits.
     pub sha256: String,
@@ -32,10 +33,10 @@ pub struct HashedFile {
 }
 
 impl HashedFile {
-    /// Reads each file once. Names are relative to the folder of the first file, where a file is below it.
+    /// Reads each file once. Names are relative to the folder of the first file if a file is below it.
     ///
     /// # Errors
-    /// [`Error::Read`], [`Error::Changed`] if a file is written to meanwhile, [`Error::Stopped`].
+    /// [`Error::Read`], [`Error::Changed`] if a file is modified in the meantime, [`Error::Stopped`].
     pub fn of(paths: &[PathBuf], work: &Execution<'_>) -> Result<Vec<Self>> {
         let folder = paths.first().and_then(|first| first.parent()).unwrap_or(Path::new(""));
         let run = |buffer: &mut Vec<u8>, number: u64| {
@@ -53,13 +54,14 @@ impl HashedFile {
         Ok(hashed.into_iter().flatten().collect())
     }
 
-    /// The file as an in-toto resource.
+    /// Returns the file as an in-toto resource.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({"name": self.name, "digest": {"sha256": self.sha256, "blake3": self.blake3}})
     }
 
-    /// The file that an in-toto resource names; `None` unless it has both digests and no other.
+    /// Reads the file that an in-toto resource names. Returns `None` unless the resource has exactly these
+    /// two digests.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         let digest = value.get("digest")?.as_object()?;
@@ -72,15 +74,15 @@ impl HashedFile {
     }
 }
 
-/// A signed statement: the files of a model, and what they are made of.
+/// A signed statement: the files of a model, and what they were made from.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Derivation {
     /// The files of the model.
     pub files: Vec<HashedFile>,
-    /// What they are made of, and how.
+    /// What the files were made from, and how.
     pub predicate: Value,
-    /// The key that signed it; `None` if the signature was not checked.
+    /// The key that signed the statement; `None` if the signature was not checked.
     pub key_id: Option<KeyId>,
 }
 
@@ -113,18 +115,19 @@ impl Derivation {
     /// Reads a statement that one of the keys has signed.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::Read`], [`Error::Bundle`] if it is no such statement; [`Error::UntrustedKey`],
-    /// [`Error::BadSignature`] and [`Error::WrongKey`] if none of the keys has signed it.
+    /// [`Error::Missing`], [`Error::Read`], [`Error::Bundle`] if the file is not such a statement;
+    /// [`Error::UntrustedKey`], [`Error::BadSignature`] and [`Error::WrongKey`] if none of the keys has
+    /// signed it.
     pub fn read(path: &Path, keys: &[PublicKey]) -> Result<Self> {
         let bundle = Bundle::read(path)?;
         let key_id = signer(path, &bundle, keys)?;
         Ok(Self { key_id: Some(key_id), ..Self::parse(path, &bundle)? })
     }
 
-    /// Reads a statement whoever has signed it.
+    /// Reads a statement without checking who has signed it.
     ///
     /// # Errors
-    /// [`Error::Missing`], [`Error::Read`], [`Error::Bundle`] if it is no such statement.
+    /// [`Error::Missing`], [`Error::Read`], [`Error::Bundle`] if the file is not such a statement.
     pub fn read_unchecked(path: &Path) -> Result<Self> {
         Self::parse(path, &Bundle::read(path)?)
     }
@@ -152,15 +155,15 @@ impl Derivation {
         Ok(Self { files, predicate, key_id: None })
     }
 
-    /// What is wrong with the files of a model, by this statement. A single file may have another name. Empty if the files are
-    /// exactly those of the statement.
+    /// Compares the files of a model with this statement, and returns the differences. A single file may have
+    /// another name. The result is empty if the files are exactly those of the statement.
     #[must_use]
     pub fn findings(&self, files: &[HashedFile]) -> Vec<String> {
         differences(&self.files, files)
     }
 }
 
-/// How files differ from those of a statement. A single file may have another name.
+/// Returns how files differ from those of a statement. A single file may have another name.
 #[must_use]
 pub fn differences(stated: &[HashedFile], found: &[HashedFile]) -> Vec<String> {
     if let ([stated], [found]) = (stated, found) {
@@ -183,7 +186,7 @@ pub fn differences(stated: &[HashedFile], found: &[HashedFile]) -> Vec<String> {
     findings
 }
 
-/// Says that a file is not what was stated: both digests have to hold.
+/// Says that a file differs from the statement. Both digests have to match.
 fn changed(stated: &HashedFile, found: &HashedFile) -> Option<String> {
     let name = &found.name;
     let wrong: Vec<&str> =
@@ -197,7 +200,7 @@ fn changed(stated: &HashedFile, found: &HashedFile) -> Option<String> {
     Some(format!("{name:?} is not what was stated: its {wrong} {verb}"))
 }
 
-/// The path of the statement about a model: `FILE.derivation.json` beside the file that stands for it.
+/// Returns the path of the statement about a model: `FILE.derivation.json` next to the model's main file.
 #[must_use]
 pub fn derivation_path(model: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(model);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use modelfmt_keys::KeyId;
 
-/// Why a model could not be signed, or why its signature does not count. Files that differ from what was signed are not an error:
-/// [`Verified`](crate::Verified) reports them.
+/// Why a model could not be signed, or why its signature is not valid. Files that differ from what was signed
+/// are not an error: [`Verified`](crate::Verified) reports them.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,10 +43,10 @@ pub enum Error {
     Unsignable {
         /// The part.
         path: PathBuf,
-        /// The reason, and what helps.
+        /// The reason, and what you can do.
         why: &'static str,
     },
-    /// A file was changed while it was hashed.
+    /// A file was modified while it was hashed.
     #[error("{}: was changed while it was read", path.display())]
     Changed {
         /// The file.
@@ -136,10 +136,10 @@ pub enum Fault {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A digest has the wrong length, or another algorithm than the statement states.
+    /// A digest has the wrong length, or its algorithm differs from the one that the statement names.
     #[error("the digest of {0:?} is not what its algorithm gives")]
     Digest(String),
-    /// The ranges of a file leave gaps, overlap, or have another size than the statement states.
+    /// The ranges of a file leave gaps, overlap, or differ in size from what the statement says.
     #[error("the ranges of {0:?} do not cover it one after the other")]
     Shards(String),
 }

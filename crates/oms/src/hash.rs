@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result};
 use crate::walk::{Found, Stamp, path_of};
 
-/// How many bytes to read at once. They should still be in the core's own cache when they are hashed.
+/// The number of bytes to read at once. They should still be in the core's own cache when they are hashed.
 const PIECE: usize = 128 << 10;
 
 /// The greatest number of groups in which one file is recorded. Each group takes 64 bytes of memory.
@@ -45,7 +45,7 @@ impl Algorithm {
         }
     }
 
-    /// The length of a digest in bytes.
+    /// Returns the length of a digest in bytes.
     pub(crate) const fn len(self) -> usize {
         match self {
             Self::Sha256 | Self::Blake3 => 32,
@@ -84,7 +84,7 @@ pub(crate) enum Record {
 }
 
 impl Record {
-    /// The number of groups in which each job is recorded; `None` if nothing is recorded.
+    /// Returns the number of groups in which each job is recorded, or `None` if nothing is recorded.
     fn groups(self, jobs: &[Job<'_>]) -> impl Fn(u64) -> Option<u64> {
         let all = jobs.iter().fold(0u64, |sum, job| sum.saturating_add(job.len().div_ceil(GROUP)));
         move |len| {
@@ -96,12 +96,13 @@ impl Record {
     }
 }
 
-/// The digests of all jobs, in order. `root` is the folder, or the file if the model is a single file.
+/// Returns the digests of all jobs, in order. `root` is the folder, or the file if the model is a single
+/// file.
 pub(crate) fn digests(
     root: &Path,
     jobs: &[Job<'_>],
     algorithm: Algorithm,
-    (record, judge): (Record, Option<&Judge>),
+    (record, policy): (Record, Option<&ReadPolicy>),
     work: &Execution<'_>,
 ) -> Result<Vec<Hashed>> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -109,14 +110,14 @@ pub(crate) fn digests(
     let next = AtomicUsize::new(0);
     let is_file = root.is_file();
     let groups = record.groups(jobs);
-    // For `map`, a worker is one piece of work, and the pieces must not be far from each other.
+    // Each worker is one piece for `map`, which keeps threads from getting more than a few pieces ahead.
     let run = |buffer: &mut Vec<u8>, _| {
         let mut done = Vec::new();
         while let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let Some(job) = jobs.get(at) else { break };
             let path = if is_file { root.to_owned() } else { path_of(root, &job.file.name) };
             let recording = groups(job.len()).map(|groups| Recording::new(job.len(), groups));
-            let hashed = one((&path, judge), job, Hasher::new(algorithm), recording, buffer, work);
+            let hashed = one((&path, policy), job, Hasher::new(algorithm), recording, buffer, work);
             if hashed.is_err() {
                 next.store(order.len(), Ordering::Relaxed); // the others stop with what they are at
             }
@@ -134,40 +135,40 @@ pub(crate) fn digests(
     Ok(digests)
 }
 
-/// What says whether an open file may be read.
+/// Decides whether an open file may be read.
 #[derive(Clone)]
-pub(crate) struct Judge(pub(crate) Arc<JudgeFile>);
+pub(crate) struct ReadPolicy(pub(crate) Arc<ReadPolicyFn>);
 
-/// Returns an open file to read it through, or why it must not be read.
-type JudgeFile = dyn Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync;
+/// Returns an open file through which to read, or an error that says why the file must not be read.
+type ReadPolicyFn = dyn Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync;
 
-impl std::fmt::Debug for Judge {
+impl std::fmt::Debug for ReadPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Judge")
+        f.write_str("ReadPolicy")
     }
 }
 
-/// The open file as the judge lets it be read; `None` if nobody judges.
+/// Returns the open file through which the policy allows reading, or `None` without a policy.
 #[cfg(not(target_arch = "wasm32"))]
-fn judged(judge: Option<&Judge>, path: &Path, file: &File) -> Result<Option<BoxSource>> {
-    let Some(Judge(judge)) = judge else { return Ok(None) };
-    let judged = file.try_clone().and_then(FileSource::new).and_then(|file| judge(path, Box::new(file)));
-    judged.map(Some).map_err(|source| Error::Read { path: path.to_owned(), source })
+fn open_if_allowed(policy: Option<&ReadPolicy>, path: &Path, file: &File) -> Result<Option<BoxSource>> {
+    let Some(ReadPolicy(policy)) = policy else { return Ok(None) };
+    let opened = file.try_clone().and_then(FileSource::new).and_then(|file| policy(path, Box::new(file)));
+    opened.map(Some).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 #[cfg(target_arch = "wasm32")]
-fn judged(_: Option<&Judge>, _: &Path, _: &File) -> Result<Option<BoxSource>> {
+fn open_if_allowed(_: Option<&ReadPolicy>, _: &Path, _: &File) -> Result<Option<BoxSource>> {
     Ok(None)
 }
 
-/// Asks the judge about a file that is not read.
-pub(crate) fn judge(judge: Option<&Judge>, path: &Path) -> Result<()> {
+/// Asks the policy about a file whose bytes are not read.
+pub(crate) fn check_allowed(policy: Option<&ReadPolicy>, path: &Path) -> Result<()> {
     let file = File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    judged(judge, path, &file).map(drop)
+    open_if_allowed(policy, path, &file).map(drop)
 }
 
 fn one(
-    (path, judge): (&Path, Option<&Judge>),
+    (path, policy): (&Path, Option<&ReadPolicy>),
     job: &Job<'_>,
     mut hasher: Hasher,
     mut recording: Option<Recording>,
@@ -181,14 +182,14 @@ fn one(
     if stamp(&file)? != job.file.stamp {
         return Err(changed());
     }
-    let judged = judged(judge, path, &file)?;
+    let allowed = open_if_allowed(policy, path, &file)?;
     let mut at = job.range.as_ref().map_or(0, |range| range.start);
     file.seek(SeekFrom::Start(at)).map_err(failed)?;
     let mut left = job.len();
     while left > 0 {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
         let piece = buffer.get_mut(..most).unwrap_or_default();
-        let read = match &judged {
+        let read = match &allowed {
             Some(source) => source.read_into(at, piece).map(|()| piece.len()),
             None => file.read(piece),
         };
@@ -214,7 +215,7 @@ fn one(
     Ok(Hashed { digest: hasher.finish(), page })
 }
 
-/// SHA-256 and BLAKE3-256 of a file, which is read once.
+/// Computes SHA-256 and BLAKE3-256 of a file in one pass.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn both(path: &Path, buffer: &mut Vec<u8>, work: &Execution<'_>) -> Result<(Vec<u8>, Vec<u8>)> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
@@ -241,7 +242,7 @@ pub(crate) fn both(path: &Path, buffer: &mut Vec<u8>, work: &Execution<'_>) -> R
     Ok((sha256, blake3))
 }
 
-/// The digest of a range of a source; errors name it `path`.
+/// Computes the digest of a range of a source. `path` is for errors.
 pub(crate) fn of_source(
     path: &Path,
     source: &dyn Source,

@@ -1,5 +1,6 @@
-//! [OpenSSF Model Signing](https://github.com/ossf/model-signing-spec) 1.0 with plain keys: a small file beside a model proves who signed every byte
-//! of it. The Python tool `model_signing` verifies what this crate signs, and this crate verifies what the tool signs.
+//! [OpenSSF Model Signing](https://github.com/ossf/model-signing-spec) 1.0 with plain keys: a small file next
+//! to a model proves who signed every byte of the model. The Python tool `model_signing` verifies what this
+//! crate signs, and this crate verifies what the tool signs.
 //!
 //! ```text
 //! FOLDER/                    model.sig: a Sigstore bundle, JSON
@@ -11,7 +12,7 @@
 //!                                   └ resources: the name and the SHA-256 of every file
 //! ```
 //!
-//! The signature of a single file is `FILE.sig` beside it.
+//! The signature of a single file is `FILE.sig` next to it.
 //!
 //! ```
 //! use modelfmt_core::Execution;
@@ -37,14 +38,15 @@
 //!
 //! # What is trusted
 //!
-//! Only the keys that the caller names are trusted, never a key in a bundle. The statement is parsed only after its signature was verified. No name
-//! in it is ever opened: the existing files are hashed, and then names are compared. A signature's file is a regular file of at most 256 MiB
-//! ([`MAX_BUNDLE`]).
+//! Only the keys that you pass are trusted, never a key in a bundle. The statement is parsed only after its
+//! signature was verified. A name in the statement is never opened: the existing files are hashed, and then
+//! names are compared. A signature must be a regular file of at most 256 MiB ([`MAX_BUNDLE`]).
 //!
-//! What you read from a model after it was verified may have been changed by then. [`verify_to_read`] gives you [`SignedFiles`], through which only
-//! the bytes that were hashed can be read.
+//! By the time you read a verified model, its files may have been changed. [`verify_to_read`] returns
+//! [`SignedFiles`], through which only the bytes that were hashed can be read.
 //!
-//! Bundles that were signed with a certificate or through Sigstore are recognised and refused, and the error says what they are.
+//! Bundles that were signed with a certificate or through Sigstore are recognised and refused with an error
+//! that says so.
 //!
 //! wasm32 has no files, so there is only [`verify_source`].
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -4,7 +4,7 @@
 /// Names that are left out of every folder, unless the statement lists them.
 pub(crate) const DEFAULT_IGNORED: [&str; 4] = [".git", ".gitattributes", ".github", ".gitignore"];
 
-/// The reason why a name is not valid. A name must lead from the folder downwards, and have only one spelling.
+/// Returns why a name is not valid. A name must lead from the folder downwards, and have only one spelling.
 pub(crate) fn fault(name: &str) -> Option<&'static str> {
     if name.contains('\0') {
         return Some("has a zero byte");
@@ -17,12 +17,12 @@ pub(crate) fn fault(name: &str) -> Option<&'static str> {
     name.split('/').find_map(part)
 }
 
-/// Whether `path` is `name` itself or a folder above it.
+/// Checks whether `path` is `name` itself or a folder above it.
 pub(crate) fn covers(path: &str, name: &str) -> bool {
     name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Names that are left out, each with everything below it. A lookup is a binary search.
+/// Names that are left out, each with everything below it.
 #[derive(Debug, Default)]
 pub(crate) struct Ignored {
     /// The names, sorted.
@@ -37,7 +37,8 @@ impl Ignored {
         Self { names }
     }
 
-    /// Whether exactly this name is listed. That is enough, because a walk asks for each folder before its content.
+    /// Checks whether exactly this name is listed. That is enough, because a walk checks each folder before
+    /// its content.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.binary_search_by(|known| known.as_str().cmp(name)).is_ok()
     }

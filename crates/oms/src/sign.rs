@@ -14,14 +14,14 @@ use modelfmt_write::{AtomicFile, Output as _, Overwrite, Sink as _};
 
 use crate::bundle::{Bundle, MAX_BUNDLE};
 use crate::error::{Error, Fault, Result};
-use crate::hash::{self, Algorithm, Job, Judge, Record};
+use crate::hash::{self, Algorithm, Job, ReadPolicy, Record};
 use crate::names::{self, DEFAULT_IGNORED, Ignored};
 use crate::place::{name_of, signature_path, within};
 use crate::statement::{Resource, Statement};
 use crate::walk::{self, Found, Stamp, nanoseconds};
 
-/// A file's modification time is noted only if it is older than this, in nanoseconds. File systems count time in steps, and a
-/// second write within the same step would not show.
+/// A file's modification time is noted only if it is older than this, in nanoseconds. File systems count time
+/// in steps, so a second write within the same step would go unnoticed.
 const SETTLED: i128 = 2_000_000_000;
 
 /// Options for signing a model.
@@ -32,23 +32,23 @@ pub struct SignOptions {
     allow_symlinks: bool,
     trust_mtime: bool,
     ignore: Vec<String>,
-    judge: Option<Judge>,
+    read_policy: Option<ReadPolicy>,
 }
 
 impl SignOptions {
-    /// Asks a function about every file that is signed, when it is open. It returns the file, which is read through that, or why it
-    /// must not be read.
+    /// Calls a function for every file that is signed, after it was opened. The function returns a source
+    /// through which the file is read, or an error that says why it must not be read.
     #[must_use]
-    pub fn judge(
+    pub fn read_policy(
         mut self,
-        judge: impl Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync + 'static,
+        policy: impl Fn(&Path, BoxSource) -> io::Result<BoxSource> + Send + Sync + 'static,
     ) -> Self {
-        self.judge = Some(Judge(Arc::new(judge)));
+        self.read_policy = Some(ReadPolicy(Arc::new(policy)));
         self
     }
 
-    /// The default options: an existing signature is not replaced, symbolic links are not followed, every file is hashed, and
-    /// all files except those of git are signed.
+    /// Returns the default options: an existing signature is not replaced, symbolic links are not followed,
+    /// every file is hashed, and all files except those of git are signed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -61,16 +61,18 @@ impl SignOptions {
         self
     }
 
-    /// Follows symbolic links to files, whose bytes are signed under the name of the link. The statement says so, and verifiers have to allow it too.
+    /// Follows symbolic links to files, whose bytes are signed under the name of the link. The statement
+    /// records this, and verifiers have to allow it too.
     #[must_use]
     pub const fn allow_symlinks(mut self, allow: bool) -> Self {
         self.allow_symlinks = allow;
         self
     }
 
-    /// Notes each file's size and time of modification in the statement. If there is a signature that the same key made with this option, a file
-    /// whose size and time are still the same is not read again: its digest is taken from that signature, which is then replaced. Somebody who can
-    /// set the time of a file can have anything signed in this way, so use this only for models that nobody else can write to.
+    /// Notes each file's size and modification time in the statement. If the same key has made a signature
+    /// with this option before, a file with unchanged size and time is not read again: its digest is taken
+    /// from that signature, which is then replaced. Anyone who can set the time of a file can have any
+    /// content signed this way, so use this only for models that nobody else can write to.
     #[must_use]
     pub const fn trust_mtime(mut self, trust: bool) -> Self {
         self.trust_mtime = trust;
@@ -104,9 +106,10 @@ pub struct Signed {
 /// Signs a file or folder: writes `FILE.sig` or `FOLDER/model.sig`. Each file is read once, in pieces, several at once.
 ///
 /// # Errors
-/// [`Error::WrongKey`] if the key is not on a NIST curve, [`Error::Exists`] if there is a signature that may not be replaced, [`Error::Unsignable`]
-/// for links, devices and names that cannot be signed, and beside the journal of an edit, [`Error::Changed`] if a file is written to meanwhile, [`Error::Read`], [`Error::Write`],
-/// [`Error::Stopped`].
+/// [`Error::WrongKey`] if the key is not on a NIST curve, [`Error::Exists`] if there is a signature that may
+/// not be replaced, [`Error::Unsignable`] for links, devices and names that cannot be signed, and for a file
+/// next to the journal of an edit, [`Error::Changed`] if a file is modified in the meantime, [`Error::Read`],
+/// [`Error::Write`], [`Error::Stopped`].
 pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execution<'_>) -> Result<Signed> {
     if !key.key_type().is_nist() {
         return Err(Error::WrongKey(format!("this key is {}", key.key_type())));
@@ -121,12 +124,12 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
     let known = |file: &Found| before.get(&*file.name).filter(|(stamp, _)| *stamp == file.stamp);
     let unknown = found.iter().filter(|file| known(file).is_none());
     let jobs: Vec<_> = unknown.map(|file| Job { file, range: None }).collect();
-    let judge = options.judge.as_ref();
-    for file in found.iter().filter(|file| judge.is_some() && known(file).is_some()) {
+    let policy = options.read_policy.as_ref();
+    for file in found.iter().filter(|file| policy.is_some() && known(file).is_some()) {
         let path = if model.is_dir() { walk::path_of(model, &file.name) } else { model.to_owned() };
-        hash::judge(judge, &path)?; // it is not read again, but vouched for
+        hash::check_allowed(policy, &path)?; // it is not read again, but vouched for
     }
-    let hashed = hash::digests(model, &jobs, Algorithm::Sha256, (Record::Nothing, judge), work)?;
+    let hashed = hash::digests(model, &jobs, Algorithm::Sha256, (Record::Nothing, policy), work)?;
     let mut digests = hashed.into_iter().map(|hashed| hashed.digest);
     let reused = found.len() - jobs.len();
     let nbytes = found.iter().fold(0, |sum: u64, file| sum.saturating_add(file.stamp.len));
@@ -154,7 +157,7 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
     Ok(Signed { path, key_id: key.public().id(), files: found.len(), nbytes, reused })
 }
 
-/// The files to sign, and the names that are left out.
+/// Returns the files to sign, and the names that are left out.
 fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<Found>, Ignored)> {
     let defaults = DEFAULT_IGNORED.map(str::to_owned);
     if !model.is_dir() {
@@ -174,7 +177,7 @@ fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<F
     let asked = options.ignore.iter().cloned();
     let ignored = Ignored::new(defaults.into_iter().chain(asked).chain(within(model, signature)));
     let mut found = walk::folder(model, &ignored, options.allow_symlinks)?;
-    // The unfinished file of the signature itself.
+    // Leave out the unfinished file of this signature.
     found.retain(|file| !is_partial(&file.name));
     if found.is_empty() {
         return Err(Error::Unsignable { path: model.to_owned(), why: "holds no file to sign" });
@@ -185,18 +188,18 @@ fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<F
     Ok((found, ignored))
 }
 
-/// Why a file beside the journal of an edit is not signed.
+/// Why a file next to the journal of an edit is not signed.
 const INTERRUPTED: &str = "is what undoes or completes an edit that was interrupted or is still running, so the file beside it is not signed; \
                            `modelfmt edit` with that file alone, or with the index of its model, does that";
 
-/// Whether the file is the unfinished output of a writer, such as this signature before it appears. If other writers have left
-/// such files, a later `verify` reports them.
+/// Checks whether the file is the unfinished output of a writer, such as this signature before it is
+/// complete. If other writers have left such files, a later `verify` reports them.
 fn is_partial(name: &str) -> bool {
     name.starts_with(".modelfmt-") && name.ends_with(".partial")
 }
 
-/// The digests of files from the existing signature, with the sizes and times that it notes; empty if the signature is not by
-/// this key.
+/// Returns the digests of files from the existing signature, with the sizes and times that it notes. The
+/// result is empty if the signature is not by this key.
 fn before(path: &Path, key: &PrivateKey) -> HashMap<String, (Stamp, Vec<u8>)> {
     let Ok(bundle) = Bundle::read(path) else { return HashMap::new() };
     if bundle.check(std::slice::from_ref(key.public())).is_none() {

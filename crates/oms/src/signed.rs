@@ -12,12 +12,14 @@ use modelfmt_keys::KeyId;
 
 use crate::verified::Verified;
 
-/// By the name of each file in the statement: the recorded page digests of its ranges, with the offset of each range.
+/// The recorded page digests of each file, by its name in the statement: one for each range, with the offset
+/// of the range.
 pub(crate) type Pages = BTreeMap<String, Vec<(u64, Page)>>;
 
-/// The files that a signature covers, from [`verify_to_read`](crate::verify_to_read), which found all of them unchanged. Every
-/// read of a [`source`](Self::source) is checked against the bytes that were hashed then. This takes 64 bytes of memory for
-/// each 16 KiB of a file, but at most 4 MiB per file and 64 MiB in total; beyond that, larger groups are checked at once.
+/// The files that a signature covers. [`verify_to_read`](crate::verify_to_read) returns this if it found all
+/// of them unchanged. Every read through a [`source`](Self::source) is checked against the bytes that were
+/// hashed then. This takes 64 bytes of memory for each 16 KiB of a file, but at most 4 MiB per file and 64
+/// MiB in total; for larger models, larger groups are checked at once.
 pub struct SignedFiles {
     of: PathBuf,
     is_folder: bool,
@@ -53,31 +55,31 @@ impl SignedFiles {
         }
     }
 
-    /// The signed file or folder.
+    /// Returns the signed file or folder.
     #[must_use]
     pub fn of(&self) -> &Path {
         &self.of
     }
 
-    /// The path of the signature.
+    /// Returns the path of the signature.
     #[must_use]
     pub fn signature(&self) -> &Path {
         &self.signature
     }
 
-    /// The id of the trusted key that made the signature.
+    /// Returns the id of the trusted key that made the signature.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// Whether the signature covers the file at this path.
+    /// Checks whether the signature covers the file at this path.
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
         self.proof(path).is_some()
     }
 
-    /// Wraps `source`, which has the file at this path open: its reads return what was signed, or an error.
+    /// Wraps `source`, which is the open file at this path. Reads return the signed bytes or an error.
     ///
     /// # Errors
     /// [`io::ErrorKind::PermissionDenied`] if the signature does not cover the file, [`io::ErrorKind::InvalidData`] if its
@@ -107,7 +109,8 @@ impl SignedFiles {
     }
 }
 
-/// The name of a file in the signature of the folder `of`; `None` if the file is not below the folder.
+/// Returns the name of a file in the signature of the folder `of`, or `None` if the file is not below the
+/// folder.
 fn name_below(of: &Path, file: &Path) -> Option<String> {
     let is_here = |part: &Component<'_>| *part == Component::CurDir;
     let mut parts = file.components().filter(|part| !is_here(part));

@@ -7,7 +7,7 @@ use modelfmt_keys::{KeyId, PublicKey};
 use crate::bundle::Bundle;
 use crate::error::{Error, Result};
 
-/// A signature by a trusted key, and how the files compare with what was signed.
+/// A signature by a trusted key, and how the files differ from what was signed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Verified {
@@ -15,7 +15,7 @@ pub struct Verified {
     pub path: PathBuf,
     /// The id of the key that made the signature.
     pub key_id: KeyId,
-    /// The signer's name for the model. It is only for people and is not checked.
+    /// The signer's name for the model. It is informative only and is not checked.
     pub name: String,
     /// The number of signed files.
     pub files: usize,
@@ -33,13 +33,13 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Whether every file is what was signed, and there are no other files.
+    /// Checks whether every file is what was signed, and there are no other files.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         [&self.missing, &self.extra, &self.changed].into_iter().all(Vec::is_empty)
     }
 
-    /// The differences, one line per file.
+    /// Returns the differences, one line per file.
     #[must_use]
     pub fn findings(&self) -> Vec<String> {
         let lines = |names: &[String], what| -> Vec<String> {
@@ -57,7 +57,7 @@ impl Verified {
     }
 }
 
-/// The id of the key that made the signature, if it is one of `keys`.
+/// Returns the id of the key that made the signature, if it is one of `keys`.
 pub(crate) fn signer(path: &Path, bundle: &Bundle, keys: &[PublicKey]) -> Result<KeyId> {
     let nist: Vec<_> = keys.iter().filter(|key| key.key_type().is_nist()).collect();
     if nist.is_empty() {

@@ -25,7 +25,8 @@ pub struct VerifyOptions {
 }
 
 impl VerifyOptions {
-    /// The default options: the signature is at [`signature_path`], and symbolic links are not followed.
+    /// Returns the default options: the signature is at [`signature_path`], and symbolic links are not
+    /// followed.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -49,8 +50,9 @@ impl VerifyOptions {
 /// Verifies a file or folder by its signature and the trusted keys. Each file is read once, in pieces, several files at once.
 ///
 /// # Errors
-/// If the signature does not count: [`Error::Missing`], [`Error::Bundle`], [`Error::UntrustedKey`], [`Error::BadSignature`], [`Error::WrongKey`]. If the
-/// model cannot be compared: [`Error::Read`], [`Error::Unsignable`], [`Error::Changed`], [`Error::Stopped`]. Files that differ are not an error: the
+/// If the signature is not valid: [`Error::Missing`], [`Error::Bundle`], [`Error::UntrustedKey`],
+/// [`Error::BadSignature`], [`Error::WrongKey`]. If the model cannot be compared: [`Error::Read`],
+/// [`Error::Unsignable`], [`Error::Changed`], [`Error::Stopped`]. Files that differ are not an error: the
 /// result reports them.
 pub fn verify(
     model: &Path,
@@ -61,11 +63,12 @@ pub fn verify(
     Ok(compared(model, keys, options, Record::Nothing, work)?.0)
 }
 
-/// Verifies a file or folder as [`verify()`] does, and returns what later reads are checked against, if all files are
-/// unchanged. [`SignedFiles`] returns only bytes that were hashed here, even if someone changes or replaces files later.
+/// Verifies a file or folder as [`verify()`] does. If all files are unchanged, also returns [`SignedFiles`],
+/// through which only the bytes that were hashed here can be read, even if someone changes or replaces files
+/// later.
 ///
 /// # Errors
-/// If there is no valid signature, if none of the given keys made it, or if the files differ from what was signed.
+/// The errors of [`verify()`]. Files that differ are not an error: the result reports them.
 pub fn verify_to_read(
     model: &Path,
     keys: &[PublicKey],
@@ -116,7 +119,7 @@ fn compared(
     Ok((verified, pages))
 }
 
-/// The files that exist.
+/// Returns the files that exist.
 fn found(
     model: &Path,
     statement: &Statement,

@@ -1,4 +1,4 @@
-//! Verifies a single file where there are no paths, by the bytes of its signature.
+//! Verifies a single file that has no path, by the bytes of its signature.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,12 @@ use crate::statement::Statement;
 use crate::verified::{Verified, signer};
 use crate::walk::{Found, Stamp};
 
-/// How many bytes to read at once. Large, because a source may ask another process for each read.
+/// The number of bytes to read at once. Large, because a source may ask another process for each read.
 const PIECE: usize = 512 << 10;
 
-/// Verifies one file by the bytes of its signature's file, and the keys that are trusted: [`verify`](crate::verify()) for what has no
-/// path, as in a browser. `name` is what the file is called, without folders: the statement has it too.
+/// Verifies one file by the bytes of its signature and the trusted keys: [`verify`](crate::verify()) for a
+/// file without a path, such as in a browser. `name` is the name of the file without folders, which must be
+/// the name in the statement.
 ///
 /// ```
 /// use modelfmt_core::Execution;
@@ -40,8 +41,8 @@ const PIECE: usize = 512 << 10;
 /// ```
 ///
 /// # Errors
-/// If there is no valid signature, if none of the given keys made it, or if the file differs from what was signed;
-/// [`Error::Unsignable`] if the signature is that of a folder.
+/// If there is no valid signature or none of the given keys made it; [`Error::Unsignable`] if the signature
+/// is that of a folder. A file that differs is not an error: the result reports it.
 pub fn verify_source(
     name: &str,
     source: &dyn Source,

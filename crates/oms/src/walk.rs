@@ -15,7 +15,8 @@ pub(crate) struct Found {
     pub(crate) stamp: Stamp,
 }
 
-/// The size and modification time of a file. They change with every write, unless someone sets the time back.
+/// The size and modification time of a file. A write changes at least one of them, unless someone sets the
+/// time back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) len: u64,
@@ -29,13 +30,13 @@ impl Stamp {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 pub(crate) fn nanoseconds(time: SystemTime) -> i128 {
     let signed = |duration: std::time::Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
     time.duration_since(UNIX_EPOCH).map_or_else(|before| -signed(before.duration()), signed)
 }
 
-/// The files below `folder`, sorted by their names.
+/// Lists the files below `folder`, sorted by their names.
 pub(crate) fn folder(folder: &Path, ignored: &Ignored, allow_symlinks: bool) -> Result<Vec<Found>> {
     let mut found = Vec::new();
     let mut folders = vec![String::new()];
@@ -58,7 +59,7 @@ pub(crate) fn folder(folder: &Path, ignored: &Ignored, allow_symlinks: bool) -> 
     Ok(found)
 }
 
-/// A single file, under the given name in the statement.
+/// Returns a single file, under the given name in the statement.
 pub(crate) fn file(path: &Path, name: &str, allow_symlinks: bool) -> Result<Found> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let metadata = fs::symlink_metadata(path).map_err(failed)?;
@@ -74,7 +75,7 @@ pub(crate) fn file(path: &Path, name: &str, allow_symlinks: bool) -> Result<Foun
     Ok(Found { name: name.to_owned(), stamp: Stamp::of(&metadata) })
 }
 
-/// The path of a file in a folder.
+/// Returns the path of a file in a folder.
 pub(crate) fn path_of(folder: &Path, name: &str) -> PathBuf {
     if name.is_empty() { folder.to_owned() } else { folder.join(name) }
 }
@@ -86,7 +87,7 @@ fn name_of(prefix: &str, entry: &DirEntry) -> Result<String> {
     Ok(if prefix.is_empty() { name } else { format!("{prefix}/{name}") })
 }
 
-/// The stamp of a file; `None` for a folder.
+/// Returns the stamp of a file, or `None` for a folder.
 fn look(entry: &DirEntry, allow_symlinks: bool) -> Result<Option<Stamp>> {
     let path = entry.path();
     let failed = |source| Error::Read { path: path.clone(), source };

@@ -1,5 +1,5 @@
-//! Reads a checkpoint from a pickle: its tensors by name, the storages that they are in, and plain values besides tensors
-//! (docs/formats/pytorch.md#names).
+//! Reads a checkpoint from a pickle: its tensors by name, the storages that hold them, and the plain values
+//! that are not tensors (docs/formats/pytorch.md#names).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -21,15 +21,15 @@ pub const TENSOR: &str = "tensor";
 /// A class or function that a pickle names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The module, as it is written.
+    /// The module, as the pickle spells it.
     pub module: String,
-    /// The name in it.
+    /// The name in the module.
     pub name: String,
     /// The offset in the pickle of the opcode that first names it.
     pub at: u64,
-    /// Whether the pickle calls it, or makes an object of it.
+    /// Whether the pickle calls it or makes an object of it.
     pub is_called: bool,
-    /// Whether it is on the list of those that only build plain values and tensors.
+    /// Whether it is on the list of globals that only build plain values and tensors.
     pub is_known: bool,
 }
 
@@ -37,9 +37,9 @@ pub struct Named {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Storage {
     pub(crate) nbytes: u64,
-    /// The size of an element in bytes; the older stream counts in elements.
+    /// The size of an element in bytes. The older stream states lengths in elements.
     pub(crate) size: u64,
-    /// The type of its elements; `None` for an untyped storage.
+    /// The type of its elements, or `None` for an untyped storage.
     dtype: Option<DType>,
 }
 
@@ -57,29 +57,32 @@ pub(crate) struct Checkpoint {
     pub(crate) globals: Vec<Named>,
     pub(crate) warnings: Vec<String>,
     pub(crate) notes: Vec<String>,
-    /// The parts at the top that hold tensors: dictionaries and lists, not tensors under names with dots.
+    /// The parts at the top level that hold tensors: dictionaries and lists, but not tensors whose names have
+    /// dots.
     roots: Vec<String>,
 }
 
-/// How many times as long as the pickle all names may be together: keys can be shared, names are not.
-const MOST_NAMES: u64 = 16;
-/// How many values may be looked at for each byte of the pickle.
-const MOST_VISITS: u64 = 16;
-/// A tensor takes at least so many bytes of the pickle, unless a container that holds it is shared.
-const LEAST_LEN: u64 = 4;
-/// What a small pickle may have beyond these bounds: tensors, bytes of their names, values that are looked at.
+/// How many times as long as the pickle all names together may be. The pickle can share keys, but names are
+/// not shared.
+const NAMES_PER_BYTE: u64 = 16;
+/// How many values may be visited per byte of the pickle.
+const VISITS_PER_BYTE: u64 = 16;
+/// The minimum number of bytes that a tensor takes in the pickle, unless it is in a container that is shared.
+const MIN_TENSOR_LEN: u64 = 4;
+/// What a small pickle may have beyond these bounds: tensors, bytes of their names, visited values.
 const SPARE_TENSORS: u64 = 4 << 10;
 const SPARE_NAMES: u64 = 1 << 20;
 const SPARE_VISITS: u64 = 64 << 10;
-/// A tensor usually takes at least this many bytes of the pickle; memory is reserved for no more tensors.
+/// The number of bytes that a tensor usually takes in the pickle, or more. Memory is reserved for no more
+/// tensors than this allows.
 const USUAL_LEN: usize = 32;
-/// How many parts at the top are known by their names, for a note.
-const MOST_ROOTS: usize = 256;
-/// How deep tensors in parameters may nest.
+/// The maximum number of top-level parts whose names are kept for a note.
+const MAX_ROOTS: usize = 256;
+/// The maximum nesting of parameters around a tensor.
 const WRAPPED: usize = 16;
 
-/// Reads the checkpoint that a pickle describes. `part` names the pickle in errors; `root` is the part of the checkpoint that is
-/// the model.
+/// Reads the checkpoint that a pickle describes. `part` names the pickle in errors. `root` is the part of the
+/// checkpoint that is the model.
 pub(crate) fn read(
     pickle: &Pickle<'_>,
     part: &Part,
@@ -104,24 +107,26 @@ pub(crate) fn read(
         found.warnings.push(format!("{part}: {what}, of which the pickle makes {count}"));
     }
     let len = pickle.len as u64;
-    let (holds, references) = holds(values, pickle.root);
+    let (seen, references) = find_tensors(values, pickle.root);
     found.reserve(references.min(pickle.len / USUAL_LEN));
     let mut walk = Walk {
         values,
         part,
         limits,
-        holds,
+        seen,
         found,
         path: String::new(),
-        most_tensors: (len / LEAST_LEN).saturating_add(SPARE_TENSORS),
-        name_bytes: (0, len.saturating_mul(MOST_NAMES).saturating_add(SPARE_NAMES)),
+        most_tensors: (len / MIN_TENSOR_LEN).saturating_add(SPARE_TENSORS),
+        name_bytes: (0, len.saturating_mul(NAMES_PER_BYTE).saturating_add(SPARE_NAMES)),
         entries: 0,
         is_cut: false,
         visits: 0,
-        most_visits: len.saturating_mul(MOST_VISITS).saturating_add(SPARE_VISITS),
+        most_visits: len.saturating_mul(VISITS_PER_BYTE).saturating_add(SPARE_VISITS),
     };
     walk.checkpoint(pickle.root).map_err(|error| match error {
-        Error::Malformed { part, at, fault } => Error::Malformed { part, at, fault: values.beside(fault) },
+        Error::Malformed { part, at, fault } => {
+            Error::Malformed { part, at, fault: values.with_unknown_globals(fault) }
+        }
         other => other,
     })?;
     let mut found = walk.found;
@@ -132,7 +137,7 @@ pub(crate) fn read(
     Ok(found)
 }
 
-/// The globals that a pickle names, in order.
+/// Returns the globals that a pickle names, in order.
 pub(crate) fn named(values: &Values<'_>) -> Vec<Named> {
     let of = |global: &Global| {
         let (module, name) = values.names(global);
@@ -142,14 +147,14 @@ pub(crate) fn named(values: &Values<'_>) -> Vec<Named> {
     values.globals.iter().map(of).collect()
 }
 
-/// The classes and functions that a pickle names, whatever program wrote it; `None` if the bytes are no whole pickle of the protocols 0
-/// to 5. Nothing of it is run.
+/// Returns the classes and functions that a pickle of any program names, or `None` if the bytes are not a
+/// complete pickle of protocols 0 to 5. No code from the pickle is run.
 #[must_use]
 pub fn named_in(pickle: &[u8]) -> Option<Vec<Named>> {
     crate::pickle::run(pickle).ok().map(|pickle| named(&pickle.values))
 }
 
-/// The number of NumPy values that a pickle makes; `None` if there are none.
+/// Returns the number of NumPy values that a pickle makes, or `None` if there are none.
 fn numpy_values(values: &Values<'_>) -> Option<usize> {
     let is_made = |call: &&Call| {
         values.global(call.callee).is_some_and(|global| {
@@ -166,15 +171,16 @@ fn numpy_values(values: &Values<'_>) -> Option<usize> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Not,
-    /// Its content is being looked at.
+    /// The content of the value is being visited.
     Open,
-    Holds,
-    HoldsNone,
+    HasTensor,
+    NoTensor,
 }
 
-/// For each value, whether it contains a storage, or a call that would make a tensor; and the number of references to storages.
-/// There is no recursion, because values can nest as deep as the pickle is long.
-fn holds(values: &Values<'_>, root: Id) -> (Vec<Seen>, usize) {
+/// Finds, for each value, whether it contains a storage or a call that would make a tensor. Also returns the
+/// number of references to storages. This does not recurse, because values can be nested as deep as the
+/// pickle is long.
+fn find_tensors(values: &Values<'_>, root: Id) -> (Vec<Seen>, usize) {
     let mut seen = vec![Seen::Not; values.nodes.len()];
     let mut references = 0_usize;
     let mut stack = vec![root];
@@ -182,7 +188,7 @@ fn holds(values: &Values<'_>, root: Id) -> (Vec<Seen>, usize) {
         match seen.get(id as usize) {
             Some(Seen::Not) => {
                 seen.get_mut(id as usize).into_iter().for_each(|state| *state = Seen::Open);
-                // Most values contain no others, and need not be looked at again.
+                // Most values contain no others, so they need not be visited again.
                 let is_new =
                     |inner: Id| seen.get(inner as usize) == Some(&Seen::Not) && !values.is_leaf(inner);
                 values.each_inside(id, |inner| {
@@ -196,9 +202,12 @@ fn holds(values: &Values<'_>, root: Id) -> (Vec<Seen>, usize) {
                 let node = values.node(id);
                 let is_reference = matches!(node, Node::Persistent(_));
                 references = references.saturating_add(usize::from(is_reference));
-                let mut is_held = is_reference || values.call(id).is_some_and(|call| values.rebuilds(call));
-                values.each_inside(id, |inner| is_held |= seen.get(inner as usize) == Some(&Seen::Holds));
-                let state = if is_held { Seen::Holds } else { Seen::HoldsNone };
+                let mut has_tensor =
+                    is_reference || values.call(id).is_some_and(|call| values.rebuilds(call));
+                values.each_inside(id, |inner| {
+                    has_tensor |= seen.get(inner as usize) == Some(&Seen::HasTensor);
+                });
+                let state = if has_tensor { Seen::HasTensor } else { Seen::NoTensor };
                 seen.get_mut(id as usize).into_iter().for_each(|seen| *seen = state);
             }
             _ => {
@@ -213,18 +222,18 @@ struct Walk<'a> {
     values: &'a Values<'a>,
     part: &'a Part,
     limits: &'a Limits,
-    holds: Vec<Seen>,
+    seen: Vec<Seen>,
     found: Checkpoint,
     path: String,
-    /// The most tensors, by the length of the pickle.
+    /// The maximum number of tensors for the length of the pickle.
     most_tensors: u64,
-    /// The bytes of all names so far, and the limit.
+    /// The number of bytes of all names so far, and its limit.
     name_bytes: (u64, u64),
     /// The number of metadata values so far.
     entries: u64,
-    /// Whether some of them were left out because of a limit.
+    /// Whether some metadata values were left out because of a limit.
     is_cut: bool,
-    /// The number of visits to values: a list that is shared is visited each time.
+    /// The number of visits to values. A shared list is visited each time.
     visits: u64,
     most_visits: u64,
 }
@@ -238,21 +247,22 @@ impl<'a> Walk<'a> {
         Error::Malformed { part, at: 0, fault }
     }
 
-    fn holds(&self, id: Id) -> bool {
-        self.holds.get(id as usize) == Some(&Seen::Holds)
+    fn has_tensor(&self, id: Id) -> bool {
+        self.seen.get(id as usize) == Some(&Seen::HasTensor)
     }
 
-    /// Where a global is named, as text for an error.
+    /// Formats the place where a global is named, for an error.
     fn at(&self, global: &Global) -> Box<str> {
         let name = self.part.name.as_deref().unwrap_or(self.part.what);
         let name = name.rsplit('/').next().unwrap_or(name);
         format!("byte {} of {name}", global.at).into()
     }
 
-    /// The error for a tensor that depends on an unknown global, or on no global at all.
-    fn unknown(&self, callee: Id, otherwise: &'static str) -> Error {
+    /// Returns the error for a tensor that depends on an unknown global, or on something that is not a
+    /// global.
+    fn unknown(&self, callee: Id, fallback: &'static str) -> Error {
         let Some(global) = self.values.global(callee) else {
-            return self.refuse(Fault::Arguments(otherwise));
+            return self.refuse(Fault::Arguments(fallback));
         };
         let at = self.at(global);
         let raw = |node| self.values.raw(node).unwrap_or_default();
@@ -260,7 +270,7 @@ impl<'a> Walk<'a> {
             return self.refuse(Fault::Refused { kind, at });
         }
         if global.known.is_some() {
-            return self.refuse(Fault::Arguments(otherwise));
+            return self.refuse(Fault::Arguments(fallback));
         }
         let (module, name) = self.values.names(global);
         self.refuse(Fault::Unknown { global: format!("{module}.{name}").into(), at })
@@ -270,7 +280,7 @@ impl<'a> Walk<'a> {
         if self.tensor_at(root)? {
             return Ok(());
         }
-        if self.holds(root) {
+        if self.has_tensor(root) {
             return self.inside(root, 0);
         }
         if let Some(items) = self.values.items(root) {
@@ -281,7 +291,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds the tensor that a value makes. Returns whether the value makes one.
+    /// Adds the tensor that a value makes. Returns false if the value does not make one.
     fn tensor_at(&mut self, id: Id) -> Result<bool> {
         let Some(tensor) = self.tensor(id)? else { return Ok(false) };
         let name = if self.path.is_empty() { TENSOR } else { &*self.path };
@@ -306,7 +316,7 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Goes through the content of a value that holds tensors.
+    /// Visits the content of a value that holds tensors.
     fn inside(&mut self, id: Id, depth: u64) -> Result<()> {
         self.visits = self.visits.saturating_add(1);
         Limits::check("the number of values that a pickle repeats", self.visits, self.most_visits)?;
@@ -319,7 +329,7 @@ impl<'a> Walk<'a> {
         }
         if let Some(members) = values.members(id) {
             for (number, &value) in members.iter().enumerate() {
-                if self.holds(value) {
+                if self.has_tensor(value) {
                     self.below(&number.to_string(), value, depth)?;
                 } else if let Some(value) = self.value(value, depth) {
                     self.metadata(&number.to_string(), value);
@@ -333,22 +343,24 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes through an object: its arguments, its state and its members. If a tensor is among the arguments of an unknown class,
-    /// that is an error, because only the class knows what it makes of it.
+    /// Visits an object: its arguments, its state and its members. A tensor in the arguments of an unknown
+    /// class is an error, because only the class knows what it does with the tensor.
     fn object(&mut self, call: Call, depth: u64) -> Result<()> {
         let values = self.values;
         let known = values.global(call.callee).and_then(|global| global.known);
         let of_args = values.members(call.args).unwrap_or_default();
-        if self.holds(call.callee) || (known.is_none() && of_args.iter().any(|&arg| self.holds(arg))) {
+        if self.has_tensor(call.callee)
+            || (known.is_none() && of_args.iter().any(|&arg| self.has_tensor(arg)))
+        {
             return Err(self.unknown(call.callee, "depends on a call of something that is no function"));
         }
         for &arg in of_args {
-            if self.holds(arg) {
+            if self.has_tensor(arg) {
                 self.value_inside(arg, depth)?;
             }
         }
         if let Some(state) = call.state
-            && self.holds(state)
+            && self.has_tensor(state)
         {
             self.value_inside(state, depth)?;
         }
@@ -359,21 +371,21 @@ impl<'a> Walk<'a> {
         }
         let list = call.list.and_then(|number| values.lists.get(number as usize));
         for (number, &value) in list.into_iter().flatten().enumerate() {
-            if self.holds(value) {
+            if self.has_tensor(value) {
                 self.below(&number.to_string(), value, depth)?;
             }
         }
         Ok(())
     }
 
-    /// A value that has no key of its own.
+    /// Visits a value that has no key of its own.
     fn value_inside(&mut self, id: Id, depth: u64) -> Result<()> {
         if self.tensor_at(id)? { Ok(()) } else { self.inside(id, depth.saturating_add(1)) }
     }
 
-    /// A member of a dictionary that holds tensors.
+    /// Visits an entry of a dictionary that holds tensors.
     fn member(&mut self, key: Id, value: Id, depth: u64) -> Result<()> {
-        if !self.holds(value) {
+        if !self.has_tensor(value) {
             self.plain(key, value);
             return Ok(());
         }
@@ -383,7 +395,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The text of a key that is text or a number.
+    /// Returns the text of a key that is a text or a number.
     fn key(&self, id: Id) -> Option<Cow<'a, str>> {
         match self.values.node(id) {
             Node::Int(number) => Some(number.to_string().into()),
@@ -392,11 +404,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes through a value under a key.
+    /// Visits a value under a key.
     fn below(&mut self, key: &str, value: Id, depth: u64) -> Result<()> {
         let len = self.path.len();
         self.enter(key);
-        // The name is longer than any may be.
+        // The name is longer than any name may be.
         let is_long = self.path.len() as u64 > self.limits.name_len;
         let done = if is_long {
             let len = self.path.len() as u64;
@@ -405,7 +417,7 @@ impl<'a> Walk<'a> {
             match self.tensor_at(value) {
                 Ok(true) => Ok(()),
                 Ok(false) => {
-                    if len == 0 && self.found.roots.len() < MOST_ROOTS {
+                    if len == 0 && self.found.roots.len() < MAX_ROOTS {
                         self.found.roots.push(key.to_owned());
                     }
                     self.inside(value, depth.saturating_add(1))
@@ -424,7 +436,7 @@ impl<'a> Walk<'a> {
         self.path.push_str(key);
     }
 
-    /// Adds a member without tensors to the metadata, if it is plain.
+    /// Adds an entry without tensors to the metadata, if it is plain.
     fn plain(&mut self, key: Id, value: Id) {
         if let Some((key, value)) = self.key(key).zip(self.value(value, 0)) {
             self.metadata(&key, value);
@@ -443,7 +455,7 @@ impl<'a> Walk<'a> {
         self.path.truncate(len);
     }
 
-    /// Converts a plain value; `None` if it is not plain, or exceeds a limit.
+    /// Converts a plain value. Returns `None` if it is not plain or exceeds a limit.
     fn value(&mut self, id: Id, depth: u64) -> Option<Value> {
         self.entries = self.entries.saturating_add(1);
         if self.entries > self.limits.entries || depth >= self.limits.depth {
@@ -503,7 +515,7 @@ impl<'a> Walk<'a> {
         Some(Value::Object(object))
     }
 
-    /// Converts what a call of a plain class makes, if that is plain.
+    /// Converts the result of calling a plain class. Returns `None` if the result is not plain.
     fn built(&mut self, global: &Global, call: &Call, depth: u64) -> Option<Value> {
         let values = self.values;
         let args = values.members(call.args)?;
@@ -535,11 +547,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The tensor that a value makes, if it makes one. Arguments that a tensor depends on must be as PyTorch writes them.
+    /// Returns the tensor that a value makes, if it makes one. Arguments that a tensor depends on must be as
+    /// PyTorch writes them.
     fn tensor(&mut self, id: Id) -> Result<Option<TensorAt>> {
         let values = self.values;
         if let Node::Persistent(inner) = values.node(id) {
-            // A storage itself, not wrapped in a tensor.
+            // A bare storage, not wrapped in a tensor.
             let (storage, elements, shift) = self.storage(inner)?;
             let size = self.found.storages.get(storage).map_or(1, |storage| storage.size.max(1));
             let count = self.found.storages.get(storage).and_then(|storage| storage.nbytes.checked_div(size));
@@ -571,7 +584,7 @@ impl<'a> Walk<'a> {
             match how {
                 Rebuild::Parameter => {
                     let (&first, more) = args.split_first().ok_or_else(few)?;
-                    if more.iter().any(|&state| self.holds(state)) {
+                    if more.iter().any(|&state| self.has_tensor(state)) {
                         return Err(self.refuse(Fault::Arguments("has other tensors as its state")));
                     }
                     id = first;
@@ -585,7 +598,7 @@ impl<'a> Walk<'a> {
                 Rebuild::FromType => {
                     let &[function, _, inner, ref state @ ..] = args else { return Err(few()) };
                     // PyTorch sets attributes from the state, and `data` can be one of them.
-                    if state.iter().any(|&state| self.holds(state)) {
+                    if state.iter().any(|&state| self.has_tensor(state)) {
                         return Err(self.refuse(Fault::Arguments("has other tensors as its state")));
                     }
                     let known = values.global(function).and_then(|global| global.known);
@@ -669,7 +682,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Adds the numbers of a tuple or torch.Size to the numbers of all tensors. Returns how many there are.
+    /// Appends the numbers of a tuple or torch.Size to the numbers of all tensors. Returns how many there
+    /// are.
     fn numbers(&mut self, id: Id) -> Result<usize> {
         let values = self.values;
         let inner = values.call(id).and_then(|call| values.members(call.args)?.first().copied());
@@ -684,7 +698,8 @@ impl<'a> Walk<'a> {
         Ok(count)
     }
 
-    /// The storage that a reference names: its number, the type of its elements, and the offset of a view in it.
+    /// Returns the storage that a reference names: its number, the type of its elements, and the offset of a
+    /// view in the storage.
     fn storage(&mut self, id: Id) -> Result<(usize, Option<Elements>, u64)> {
         let values = self.values;
         let wrong = "refers to something that is no storage";
@@ -706,7 +721,8 @@ impl<'a> Walk<'a> {
                 (Some(elements), dtype.size().map_or(1, u64::from))
             }
         };
-        // A very old file has views of storages: each has a key, an offset and a size (docs/formats/pytorch.md#the-older-stream).
+        // Very old files have views of storages: each has a key, an offset and a size
+        // (docs/formats/pytorch.md#the-older-stream).
         let view = view.first().filter(|&&view| values.node(view) != Node::None);
         let shift = match view.map(|&view| values.members(view)) {
             Some(Some(&[_, offset, _])) => self.count(offset)?.saturating_mul(size),
@@ -725,7 +741,7 @@ impl<'a> Walk<'a> {
                 self.found.storages.push(storage);
                 number
             }
-            // Most storages are named once, so only one that is known already is looked up.
+            // Most storages are named once, so this looks up only a storage that is already known.
             Err(fault) => {
                 let number = self.found.keys.find(&key).ok_or_else(|| self.refuse(fault.into()))?;
                 let known = self.found.storages.get(number);
@@ -749,7 +765,7 @@ impl Checkpoint {
         self.keys = NameTable::with_capacity(references);
     }
 
-    /// The part of the checkpoint that is the model: everything with a name below the root.
+    /// Returns the part of the checkpoint that is the model: everything with a name below the root.
     fn rooted(self, root: &str, part: &Part) -> Result<Self> {
         let below = |name: &str| -> Option<String> {
             if name == root {
@@ -800,7 +816,8 @@ impl Checkpoint {
             });
             *sum = sum.saturating_add(nbytes);
         }
-        // For example `state_dict` next to `optimizer_states`. A model alone has many parts, but none with these names.
+        // For example `state_dict` next to `optimizer_states`. A model alone also has many parts, but none
+        // with these names.
         const USUAL: &[&str] =
             &["state_dict", "model", "module", "model_state_dict", "ema", "model_ema", "params"];
         if order.len() < 2 || !order.iter().any(|root| USUAL.contains(root)) {

@@ -1,11 +1,11 @@
-//! Errors about checkpoints of PyTorch.
+//! Errors about PyTorch checkpoints.
 
 use modelfmt_core::author::NameError;
 
-/// Why a file cannot be read.
+/// The error for a file that cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
-/// The result of this crate.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of checkpoints, of the pickles in them, and of the archive around them.
@@ -21,16 +21,16 @@ pub enum Fault {
     /// The archive has no pickle.
     #[error("has no record that ends in /data.pkl: not a checkpoint of PyTorch")]
     NoPickle,
-    /// The archive has several pickles that readers could take for the object.
+    /// The archive has several pickles that readers could take for the checkpoint.
     #[error("has two records that readers could take for the pickle: {0:?} and {1:?}")]
     TwoPickles(Box<str>, Box<str>),
     /// The archive states an unknown byte order.
     #[error("says {0:?}, which is neither `little` nor `big`")]
     ByteOrder(String),
-    /// An unknown opcode.
+    /// The opcode is unknown.
     #[error("is {0:#04x}, which is no opcode of a pickle")]
     Opcode(u8),
-    /// A protocol that is newer than any known one.
+    /// The protocol is newer than any known one.
     #[error("says protocol {0}; modelfmt reads 0 to 5")]
     Protocol(u8),
     /// The pickle takes more values from the stack than there are.
@@ -39,13 +39,13 @@ pub enum Fault {
     /// The memo has no value with this number.
     #[error("asks the memo for number {0}, which it does not have, or gives it a number beyond all opcodes")]
     Memo(u64),
-    /// The text of a number, or a quoted text, that the opcode does not allow.
+    /// The opcode does not allow this text of a number, or this quoted text.
     #[error("has an argument that is no {0}")]
     Argument(&'static str),
     /// The opcode needs a value of another kind.
     #[error("asks for {0} on the stack")]
     Kind(&'static str),
-    /// A value from the registry of extensions, or from outside the pickle.
+    /// The value comes from the registry of extensions, or from outside the pickle.
     #[error("asks for a value that is not in the pickle")]
     Outside,
     /// The pickle ends without a STOP.
@@ -70,21 +70,21 @@ pub enum Fault {
     Unknown {
         /// The module and name of the global.
         global: Box<str>,
-        /// Where it is named.
+        /// The place where it is named.
         at: Box<str>,
     },
-    /// A kind of tensor that cannot be read.
+    /// This kind of tensor cannot be read.
     #[error("is {kind} ({at})")]
     Refused {
-        /// The kind, with advice.
+        /// The kind of tensor, with advice.
         kind: &'static str,
-        /// Where it is named.
+        /// The place where it is named.
         at: Box<str>,
     },
-    /// A type of elements that cannot be read.
+    /// This element type cannot be read.
     #[error("has elements of {0}, which modelfmt does not read: save them as another type")]
     DType(&'static str),
-    /// The values are the negative or conjugate of the stored ones.
+    /// The tensor's values are the negative or the conjugate of the stored values.
     #[error("is stored with its {0} bit set, so its values are others; save what `resolve_{0}` gives")]
     Lazy(&'static str),
     /// The arguments of a tensor differ from those that PyTorch writes.
@@ -118,15 +118,15 @@ pub enum Fault {
     /// A key of a dictionary cannot be part of a name.
     #[error("is below a key that is neither text nor a number, so it has no name")]
     Key,
-    /// Values are nested too deep; one may contain itself.
+    /// Values are nested too deep. One of them may contain itself.
     #[error("is nested more than {0} levels deep, or in itself")]
     Depth(u64),
-    /// Another fault, in a file whose pickle names unknown globals.
+    /// There is another fault, in a file whose pickle names unknown globals.
     #[error("{fault}; it also names {names}, whose code runs where the file is loaded")]
-    Beside {
+    WithUnknownGlobals {
         /// The fault.
         fault: Box<Self>,
-        /// The first few of these globals, and where they are named.
+        /// The first few of these globals, and the places where they are named.
         names: Box<str>,
     },
     /// The checkpoint has no part with the name of the root.
@@ -148,7 +148,7 @@ impl modelfmt_core::Fault for Fault {
             Self::Common(common) => common.is_end_missing(),
             Self::Array(array) => array.is_end_missing(),
             Self::NoStop => true,
-            Self::Beside { fault, .. } => fault.is_end_missing(),
+            Self::WithUnknownGlobals { fault, .. } => fault.is_end_missing(),
             _ => false,
         }
     }

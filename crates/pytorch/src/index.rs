@@ -1,4 +1,4 @@
-//! The index of a checkpoint: its tensors, and where they are.
+//! The content of a checkpoint: its tensors, and where their values are.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_arrays::Arrays;
@@ -12,11 +12,11 @@ use crate::checkpoint::Named;
 pub enum Form {
     /// A zip archive, as PyTorch 1.6 and later write it.
     Archive,
-    /// Several pickles one after another and then the storages, as older versions of PyTorch wrote it.
+    /// Several pickles one after another, followed by the storages, as older versions of PyTorch write it.
     Stream,
 }
 
-/// The index of a checkpoint.
+/// The content of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(crate) arrays: Arrays,
@@ -31,57 +31,58 @@ pub struct Index {
 }
 
 impl Index {
-    /// The tensors in the order of the pickle.
+    /// Returns the tensors in the order of the pickle.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         self.arrays.tensors()
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.arrays.file_len()
     }
 
-    /// Whether the file is an archive, or the older stream.
+    /// Returns whether the file is an archive or an older stream.
     #[must_use]
     pub const fn form(&self) -> Form {
         self.form
     }
 
-    /// The version of the pickle protocol.
+    /// Returns the version of the pickle protocol.
     #[must_use]
     pub const fn protocol(&self) -> u8 {
         self.protocol
     }
 
-    /// The numbers and texts besides the tensors, named like these.
+    /// Returns the numbers and texts of the checkpoint, with names like those of tensors.
     #[must_use]
     pub const fn metadata(&self) -> &Object {
         &self.metadata
     }
 
-    /// The classes and functions that the pickle names, in order. Loading the file with `pickle` or
-    /// `torch.load(weights_only=False)` imports each of them, and calls those that are [called](Named::is_called).
+    /// Returns the classes and functions that the pickle names, in order. Loading the file with `pickle` or
+    /// `torch.load(weights_only=False)` imports each of them, and calls those that are marked as
+    /// [called](Named::is_called).
     #[must_use]
     pub fn globals(&self) -> &[Named] {
         &self.globals
     }
 
-    /// Whether the file names a global that does more than to build plain values and tensors, so that code of the file's choice
-    /// runs where it is loaded.
+    /// Returns whether the file names a global that does more than build plain values and tensors. If so,
+    /// loading the file runs code of the file's choice.
     #[must_use]
     pub fn runs_code(&self) -> bool {
         self.globals.iter().any(|global| !global.is_known)
     }
 
-    /// Oddities that opening tolerated.
+    /// Returns oddities that were tolerated when the file was opened.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Useful facts about the file, such as that several parts of the checkpoint hold tensors.
+    /// Returns useful facts about the file, such as that several parts of the checkpoint hold tensors.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes

@@ -1,7 +1,9 @@
-//! Reads and verifies checkpoints of PyTorch (`.pt`, `.pth`, `.bin`, `.ckpt`) by ranges, without running anything that is in them.
+//! Reads and verifies PyTorch checkpoints (`.pt`, `.pth`, `.bin`, `.ckpt`) by ranges, without running any
+//! code in them.
 //!
-//! A checkpoint is a pickle, and loading a pickle calls whatever functions it names. This crate interprets the opcodes but makes
-//! no calls: it finds out which storages the tensors are in, and reads these from the file.
+//! A checkpoint is a pickle, and loading a pickle calls any functions that it names. This crate interprets
+//! the opcodes but makes no calls: it finds the storages that hold the tensors, and reads these from the
+//! file.
 //!
 //! ```text
 //! since PyTorch 1.6: a zip archive          before
@@ -16,8 +18,8 @@
 //!
 //! # Reading
 //!
-//! Dictionaries in dictionaries become names with dots, members of lists have their number as a name, and a lone tensor is called `tensor`.
-//! Numbers and texts beside them are metadata. Views are made contiguous.
+//! Nested dictionaries become names with dots, the elements of lists are named by their positions, and a lone
+//! tensor is called `tensor`. Numbers and texts next to tensors are metadata. Views are made contiguous.
 //!
 //! ```no_run
 //! use modelfmt_pytorch::Reader;
@@ -36,19 +38,20 @@
 //!
 //! # Unknown globals
 //!
-//! The classes and functions that a pickle names are compared, by full module and name, with one list of those that only build
-//! plain values and tensors. Any other is an error if a tensor depends on it, and otherwise a [warning](Index::warnings). Nothing
-//! is ever called.
+//! The classes and functions that a pickle names are compared, by full module and name, with a list of those
+//! that only build plain values and tensors. Any other is an error if a tensor depends on it, and otherwise a
+//! [warning](Index::warnings). Nothing is ever called.
 //!
 //! # Verifying
 //!
-//! An archive has a CRC-32 of each record, which [`Reader::verify`](modelfmt_core::Reader::verify) checks; reads through
-//! [`Reader::checked`](modelfmt_core::Reader::checked) do so too. The older form has no checksum.
+//! An archive has a CRC-32 of each record. [`Reader::verify`](modelfmt_core::Reader::verify) checks them, and
+//! so do reads through [`Reader::checked`](modelfmt_core::Reader::checked). The older form has no checksum.
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic or recurse, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
+//! No file makes this crate panic, recurse, or allocate more than a small multiple of the bytes that exist.
+//! You can lower [`Limits`] further. An error names the record, the byte and the rule that it breaks
+//! ([`Fault`]).
 //!
 //! # Features
 //!
@@ -76,7 +79,7 @@ pub use set::{AsyncSetReader, SetIndex, SetReader};
 
 pub use modelfmt_arrays as arrays;
 
-// What every format crate re-exports of modelfmt-core.
+// The parts of modelfmt-core that every format crate re-exports.
 #[cfg(all(feature = "mmap", not(target_arch = "wasm32")))]
 pub use modelfmt_core::Mmap;
 pub use modelfmt_core::{

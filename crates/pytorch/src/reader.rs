@@ -1,11 +1,11 @@
-//! Opens checkpoints: the implementation of the format for readers.
+//! Opens checkpoints: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use modelfmt_core::author::{FileIndex, OpenSettings};
-use modelfmt_core::claims::{FileClaims, Wanted};
+use modelfmt_core::claims::{FileClaims, WantedRange};
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Bytes, Execution, Fetch, Location, OpenFile, Report, TensorTable, VerifyLevel};
 
@@ -13,25 +13,26 @@ use crate::error::{Fault, Result};
 use crate::index::{Form, Index};
 use crate::parser::{IndexParser, Root};
 
-/// How a checkpoint is opened. The limit `index_len` caps its pickle.
+/// Options for opening a checkpoint. The limit `index_len` caps its pickle.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open checkpoint: its [`Index`] and the source of its bytes.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open checkpoint over bytes that arrive later, such as from an object store.
+/// An open checkpoint whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
     /// Parses the index from the bytes of a file, with the default options.
     ///
     /// # Errors
-    /// The errors of [`OpenOptions::open_source`].
+    /// If the bytes end early, break a rule of the format, or exceed a limit.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         Self::parse_bytes(bytes)
     }
 
-    /// Adds the protocol and the globals to the details. For a set, these become the highest protocol and all globals.
+    /// Adds the protocol and the globals to the details. For a set, these become the highest protocol and the
+    /// globals of all files.
     pub(crate) fn describe(&self, details: &mut Object) {
         let own = self.globals().iter().map(|global| format!("{}.{}", global.module, global.name));
         let known = details.get("globals").and_then(Value::as_array).into_iter().flat_map(|list| list.iter());
@@ -42,7 +43,7 @@ impl Index {
         details.insert("globals", globals.into_iter().collect::<Value>());
     }
 
-    /// The number of the record with the pickle, if the file is an archive.
+    /// Returns the number of the record that holds the pickle, if the file is an archive.
     pub(crate) fn pickle(&self) -> Option<usize> {
         let is_pickle = |name: &str| name.ends_with("/data.pkl");
         let found = || self.arrays.records().position(|(name, _)| is_pickle(name));
@@ -94,7 +95,7 @@ impl FileIndex for Index {
     async fn claims<S: Fetch>(
         index: &Arc<Self>,
         _: &S,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         claims: &mut FileClaims<'_>,
     ) -> Result<()> {
         crate::claims::claims(index, wanted, claims)
@@ -112,7 +113,7 @@ impl FileIndex for Index {
         Ok(Value::Object(self.metadata().clone()))
     }
 
-    /// The protocol of the pickle, and the globals that it names.
+    /// Returns the protocol of the pickle, and the globals that it names.
     fn details(&self) -> Object {
         let mut details = Object::new();
         self.describe(&mut details);

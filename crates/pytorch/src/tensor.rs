@@ -6,17 +6,18 @@ use modelfmt_core::DType;
 /// A tensor: a view of a storage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TensorAt {
-    /// The number of the value in the pickle, for errors.
+    /// The number of the tensor's value in the pickle, for errors.
     pub(crate) value: u64,
-    /// The storage, by its number.
+    /// The number of the storage.
     pub(crate) storage: usize,
     pub(crate) dtype: DType,
-    /// The offset of its first element in the storage, in bytes.
+    /// The offset of the first element in the storage, in bytes.
     pub(crate) start: u64,
     pub(crate) dims: Dims,
 }
 
-/// The place of a tensor's dimensions among the numbers of all tensors. Its strides follow them. Both are in elements.
+/// The place of a tensor's dimensions in the list of all tensors' numbers. The strides follow the dimensions.
+/// Both are in elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dims {
     pub(crate) at: usize,
@@ -27,7 +28,7 @@ pub(crate) struct Dims {
 }
 
 impl Dims {
-    /// The dimensions and the strides, from the numbers of all tensors.
+    /// Returns the dimensions and the strides from the list of all tensors' numbers.
     pub(crate) fn of(self, all: &[u64]) -> (&[u64], &[u64]) {
         let rest = all.get(self.at..).unwrap_or_default();
         let (shape, rest) = rest.split_at_checked(self.rank).unwrap_or_default();

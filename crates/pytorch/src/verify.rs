@@ -1,4 +1,4 @@
-//! Verifies the CRC-32s of an archive. The older stream has no checksum.
+//! Checks the CRC-32s of an archive. The older stream has no checksum.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Execution, Fetch, Report, VerifyLevel};
@@ -17,7 +17,7 @@ pub(crate) async fn report(
     report.add("structure", Vec::new(), format!("{} tensors, {storages} records", index.tensors().len()));
     match index.form() {
         Form::Archive if level >= VerifyLevel::Control => {
-            // The pickle is structure; the other records are values.
+            // The pickle is structure. The other records are values.
             let pickle = index.pickle();
             let is_looked_at = |number| level >= VerifyLevel::Full || pickle == Some(number);
             let (findings, nbytes) = index.arrays.check_crcs::<Fault>(source, work, is_looked_at).await;

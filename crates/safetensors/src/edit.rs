@@ -1,4 +1,4 @@
-//! Changes the metadata and the names of tensors of a file. The values stay as they are.
+//! Changes the metadata of a file and the names of its tensors. The values stay as they are.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,15 +15,17 @@ use crate::layout::push_metadata;
 use crate::wire::{self, LEN_SIZE, METADATA};
 
 impl Index {
-    /// The file with some tensors renamed (`names` maps positions to new names) and, if given, with `metadata` as its
-    /// `__metadata__`; empty metadata removes the key. `source` reads the file. The rest of the header and the values stay as
-    /// they are.
+    /// Renames tensors (`names` maps positions to new names), replaces the file's `__metadata__` with
+    /// `metadata` if given, and returns the new content of the file. Empty metadata removes the key. `source`
+    /// reads the file. The rest of the header and the values stay as they are.
     ///
-    /// The header keeps its length if the new text fits; spaces fill it up. Then the file can be changed in place.
+    /// The header keeps its length if the new text fits; spaces fill it up. The file can then be changed in
+    /// place.
     ///
     /// # Errors
-    /// [`EditError::Read`] if the header cannot be read; [`EditError::Write`] for metadata with values other than strings, for
-    /// a name that occurs twice or is `__metadata__`, and for a header that becomes longer than readers accept.
+    /// [`EditError::Read`] if the header cannot be read; [`EditError::Write`] for metadata with values other
+    /// than strings, for a name that occurs twice or is `__metadata__`, and for a header that becomes longer
+    /// than readers accept.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -42,7 +44,7 @@ impl Index {
         }
         let mut head = len.to_le_bytes().to_vec();
         head.extend(json);
-        // The JSON is already in memory; only the padding is added.
+        // The JSON is already in memory, so this only adds the padding.
         head.resize(usize::try_from(LEN_SIZE.saturating_add(len)).unwrap_or(head.len()), b' ');
         let mut file = NewFile::new();
         file.push(head);
@@ -55,7 +57,7 @@ fn unfit(part: Part, fault: impl Into<Fault>) -> EditError {
     crate::WriteError::unsupported(part, fault).into()
 }
 
-/// The header's text with other names and metadata. Entries are copied unchanged.
+/// Returns the header's text with other names and metadata. Entries are copied unchanged.
 fn rewritten(
     text: &[u8],
     names: &BTreeMap<usize, String>,
@@ -103,7 +105,7 @@ fn rewritten(
     Ok(json)
 }
 
-/// The keys of the header and the text of their values, in order.
+/// The keys of the header and the texts of their values, in order.
 struct Entries;
 
 impl<'de> Visitor<'de> for Entries {
@@ -182,7 +184,7 @@ mod tests {
         let reader = crate::Reader::from_source(after).unwrap();
         assert_eq!(reader.index().metadata(), Some(&metadata));
         assert_eq!(reader.tensor("b").unwrap().bytes(), [2, 3]);
-        // Empty metadata is none.
+        // Empty metadata removes the key.
         let (_, after) = edit_of(&header, &[], Some(&Object::new())).unwrap();
         assert_eq!(crate::Reader::from_source(after).unwrap().index().metadata(), None);
     }

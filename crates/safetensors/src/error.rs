@@ -1,17 +1,17 @@
-//! The rules of safetensors, as errors name them.
+//! Errors about safetensors files, and about models to be written as such.
 
 use modelfmt_core::DType;
 
-/// Why a file cannot be read.
+/// The error for a file that cannot be read.
 pub type Error = modelfmt_core::Error<Fault>;
 
-/// Why a file cannot be written.
+/// The error for a file that cannot be written.
 pub type WriteError = modelfmt_write::WriteError<Fault>;
 
-/// Why a file cannot be edited.
+/// The error for a file that cannot be edited.
 pub type EditError = modelfmt_write::edit::EditError<Fault>;
 
-/// The result of this crate.
+/// The result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The rules of safetensors that a file, or a model to be written, can break.
@@ -38,7 +38,7 @@ pub enum Fault {
         /// The offset at which the tensor ends.
         end: u64,
     },
-    /// There is a hole before a tensor, or it overlaps the one before it.
+    /// There is a hole before a tensor, or the tensor overlaps the previous one.
     #[error(
         "begins at byte {found} of the data, but the tensors before it end at byte {expected}: holes and overlaps are not allowed"
     )]

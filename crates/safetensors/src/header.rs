@@ -1,5 +1,5 @@
-//! Parses the header's JSON in one pass into flat tables, without a tree, and without an allocation for a tensor whose name has
-//! no escapes.
+//! Parses the header's JSON into flat tables in one pass. This makes no tree, and needs no allocation for a
+//! tensor whose name has no escapes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use crate::error::{Error, Fault, Result};
 use crate::metadata::Metadata;
 use crate::state::{State, Stop};
-use crate::{plain, text, wire};
+use crate::{fast_header, text, wire};
 
 /// The content of the header.
 pub(crate) struct Header {
@@ -19,7 +19,8 @@ pub(crate) struct Header {
     pub(crate) metadata: Option<Metadata>,
 }
 
-/// Parses the header's JSON, which begins at byte `at` of a file of `file_len` bytes. The data follow it.
+/// Parses the header's JSON, which begins at byte `at` of a file of `file_len` bytes and is followed by the
+/// data.
 pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Result<Header> {
     let part = || Part::new("header");
     let json_text = std::str::from_utf8(json).map_err(|error| Error::Malformed {
@@ -32,7 +33,7 @@ pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Res
     }
     let new = |table| State::new(json_text, at, file_len, limits, table);
     let mut state = new(TensorTable::comparing_later);
-    if plain::read(&mut state, read_metadata).is_none() {
+    if fast_header::read(&mut state, read_metadata).is_none() {
         drop(state); // so that there are never two tables
         state = read_any(new(TensorTable::with_capacity))?;
     }
@@ -44,7 +45,7 @@ pub(crate) fn parse(json: &[u8], at: u64, file_len: u64, limits: &Limits) -> Res
     Ok(Header { tensors: state.tensors, metadata: state.metadata.flatten() })
 }
 
-/// Reads a header of any spelling, and says what is wrong with it.
+/// Reads a header with any spelling, and reports what is wrong with it.
 fn read_any(mut state: State<'_>) -> Result<State<'_>> {
     let mut deserializer = serde_json::Deserializer::from_str(state.text);
     let read = deserializer.deserialize_map(Entries(&mut state)).and_then(|()| deserializer.end());
@@ -57,7 +58,7 @@ fn read_any(mut state: State<'_>) -> Result<State<'_>> {
 /// The nesting levels of a header: the header itself, a tensor's entry, its shape.
 const DEPTH: u64 = 3;
 
-/// Reads the value of `__metadata__`, an object; `None` if it is there already or has a fault.
+/// Reads the value of `__metadata__`, an object. Returns `None` if it was read before or has a fault.
 fn read_metadata<'a>(state: &mut State<'a>, object: &'a str) -> Option<()> {
     if state.metadata.is_some() {
         return None;
@@ -69,7 +70,8 @@ fn read_metadata<'a>(state: &mut State<'a>, object: &'a str) -> Option<()> {
     Some(())
 }
 
-/// Checks that the tensors cover all bytes after the header, each once (docs/formats/safetensors.md#coverage).
+/// Checks that the tensors cover every byte after the header exactly once
+/// (docs/formats/safetensors.md#coverage).
 fn check_coverage(state: &State<'_>) -> Result<()> {
     let data_start = state.data_start();
     let end = match state.end {
@@ -82,12 +84,12 @@ fn check_coverage(state: &State<'_>) -> Result<()> {
         Some(more) => {
             Err(Error::Malformed { part: Part::new("data"), at: end, fault: Fault::TrailingBytes(more) })
         }
-        // Every extent has been checked against the length of the file, so the end is within it.
+        // Every extent has been checked against the length of the file, so the end is inside the file.
         None => Ok(()),
     }
 }
 
-/// Checks tensors whose data are in another order than their entries, and returns where the data end.
+/// Checks tensors whose data are in another order than their entries, and returns the end of the data.
 fn end_in_order_of_offsets(tensors: &TensorTable, data_start: u64) -> Result<u64> {
     let begin = |&i: &usize| tensors.offset(i).unwrap_or(u64::MAX).saturating_sub(data_start);
     let nbytes = |&i: &usize| tensors.info(i).map_or(0, |t| t.nbytes);
@@ -236,7 +238,8 @@ impl<'de> Visitor<'de> for Entry<'_, '_, '_> {
                 }
                 Field::DataOffsets => offsets = Some(map.next_value::<(u64, u64)>()?),
                 Field::Unknown => {
-                    // The reference implementation also skips unknown keys (docs/formats/safetensors.md#unknown-fields).
+                    // The reference implementation also skips unknown keys
+                    // (docs/formats/safetensors.md#unknown-fields).
                     state.has_unknown_keys = true;
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -361,7 +364,7 @@ mod tests {
 
     use super::*;
 
-    /// Pieces that headers are put together from: good ones, and what a plain header must not have.
+    /// Pieces from which headers are assembled: valid ones, and ones that a plain header must not have.
     const PIECES: &[&str] = &[
         "{",
         "}",
@@ -404,7 +407,7 @@ mod tests {
         "\"extra\":1",
     ];
 
-    /// What stands in the state of a reader, in words.
+    /// Formats the content of a reader's state.
     fn content(state: &State<'_>) -> String {
         let tensors: Vec<_> = (0..state.tensors.len())
             .map(|i| (state.tensors.info(i).map(|t| format!("{t:?}")), state.tensors.offset(i)))
@@ -413,7 +416,8 @@ mod tests {
         format!("{tensors:?} {metadata:?} {:?}", state.end)
     }
 
-    /// A plain header says the same to both readers; what the plain one refuses is the other's to judge.
+    /// Checks that both readers agree on a plain header. The general reader decides about headers that the
+    /// plain one does not accept.
     fn agrees(text: &str) -> bool {
         let mut limits = Limits::default();
         limits.tensors = 3;
@@ -421,7 +425,7 @@ mod tests {
         limits.name_len = 12;
         let new = || State::new(text, 8, (text.len() + 16) as u64, &limits, TensorTable::with_capacity);
         let mut plain = new();
-        if plain::read(&mut plain, read_metadata).is_none() {
+        if fast_header::read(&mut plain, read_metadata).is_none() {
             return false;
         }
         let any = read_any(new()).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -1,4 +1,5 @@
-//! Plans a file from the descriptions of its tensors: every offset, and the header's text. Everything is checked, and nothing is written.
+//! Plans a file from the descriptions of its tensors: every offset and length, and the header's text. Checks
+//! everything and writes nothing.
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
@@ -10,7 +11,7 @@ use modelfmt_write::{Segment, TensorSpec};
 use crate::error::{Fault, WriteError};
 use crate::{MAX_HEADER_LEN, state, wire};
 
-/// How a file or a set is written.
+/// Options for writing a file or a set.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     pub(crate) max_header_len: u64,
@@ -26,27 +27,28 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// The default options: headers of at most [`MAX_HEADER_LEN`] bytes, and set files of at most 2 GiB.
+    /// Creates the default options: headers of at most [`MAX_HEADER_LEN`] bytes, and set files of at most 2
+    /// GiB.
     #[must_use]
     pub const fn new() -> Self {
         Self { max_header_len: MAX_HEADER_LEN, shard_size: 2 << 30, file_metadata: Object::new(), reserve: 0 }
     }
 
-    /// Allows headers of up to that many bytes. Most readers refuse headers longer than [`MAX_HEADER_LEN`].
+    /// Allows headers of up to this many bytes. Most readers refuse headers longer than [`MAX_HEADER_LEN`].
     #[must_use]
     pub const fn max_header_len(mut self, len: u64) -> Self {
         self.max_header_len = len;
         self
     }
 
-    /// Limits each file of a set to that many bytes, header included. A larger tensor gets a file of its own.
+    /// Limits each file of a set to this many bytes, including its header. A larger tensor gets its own file.
     #[must_use]
     pub const fn shard_size(mut self, nbytes: u64) -> Self {
         self.shard_size = nbytes;
         self
     }
 
-    /// Reserves that many bytes, as spaces in the header of each file, for later edits in place
+    /// Reserves this many bytes, as spaces in the header of each file, for later edits in place
     /// ([`Index::edit`](crate::Index::edit)).
     #[must_use]
     pub const fn reserve(mut self, nbytes: u64) -> Self {
@@ -54,8 +56,8 @@ impl WriteOptions {
         self
     }
 
-    /// Strings that each file of a set has in its `__metadata__` in addition to those of the index. Most published sets have
-    /// `format` there but not in the index.
+    /// Sets strings that each file of a set has in its `__metadata__` in addition to the strings of the
+    /// index. Most published sets have `format` there but not in the index.
     #[must_use]
     pub fn file_metadata(mut self, strings: Object) -> Self {
         self.file_metadata = strings;
@@ -65,19 +67,20 @@ impl WriteOptions {
 
 /// A file to write: checked and laid out.
 ///
-/// Tensors keep the order in which they are given. Their data are in the same order and without gaps, and begin at a multiple
-/// of 8 (docs/formats/safetensors.md#order).
+/// Tensors keep the order in which they are given. Their data are in the same order without gaps, and begin
+/// at a multiple of 8 (docs/formats/safetensors.md#order).
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) tensors: TensorTable,
-    /// The length field and the JSON, with the spaces that fill it up.
+    /// The length field and the JSON, including the spaces that fill it up.
     pub(crate) head: Vec<u8>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) data: Extent,
 }
 
 impl Plan {
-    /// Lays out tensors, with the strings of `metadata` as `__metadata__`. With `None`, the file has no `__metadata__`.
+    /// Lays out tensors, with the strings of `metadata` as `__metadata__`. With `None`, the file has no
+    /// `__metadata__`.
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] for the first tensor or key that the format cannot hold.
@@ -93,13 +96,13 @@ impl Plan {
         draft.finish(options)
     }
 
-    /// The tensors, in file order.
+    /// Returns the tensors, in file order.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.data.end()
@@ -112,7 +115,7 @@ pub(crate) struct Draft {
     json: Vec<u8>,
     has_entry: bool,
     data_len: u64,
-    /// The number of the draft's first tensor in the whole model, for errors.
+    /// The position in the whole model of the draft's first tensor, for errors.
     first: usize,
 }
 
@@ -153,12 +156,12 @@ impl Draft {
         Ok(())
     }
 
-    /// The number of tensors so far.
+    /// Returns the number of tensors so far.
     pub(crate) fn len(&self) -> usize {
         self.tensors.len()
     }
 
-    /// The length of the file if this tensor were appended.
+    /// Returns the length of the file if this tensor were appended.
     pub(crate) fn file_len_with(&self, spec: &TensorSpec<'_>) -> u64 {
         let nbytes = spec.dtype.nbytes(&spec.shape).unwrap_or(0); // `push` says what is wrong with it
         let end = self.data_len.saturating_add(nbytes);
@@ -171,7 +174,7 @@ impl Draft {
             self.data_len,
             end,
         );
-        // The added bytes are a comma, the entry and the last brace.
+        // The added bytes are a comma, the entry and the closing brace.
         let json_len = (self.json.len() as u64).saturating_add(entry.len() as u64).saturating_add(2);
         let head = wire::padded_len(json_len).unwrap_or(u64::MAX).saturating_add(wire::LEN_SIZE);
         head.saturating_add(end)
@@ -212,7 +215,7 @@ impl Draft {
     }
 }
 
-/// Whether the format has a name for a dtype.
+/// Returns whether the format has a name for a dtype.
 #[must_use]
 pub fn can_hold(dtype: DType) -> bool {
     wire::dtype_name(dtype).is_some()
@@ -221,7 +224,7 @@ pub fn can_hold(dtype: DType) -> bool {
 /// The largest length of the data. It leaves room for the header in a file of 2^63 − 1 bytes.
 const MAX_DATA_LEN: u64 = i64::MAX as u64 - (1 << 40);
 
-/// The format's name of the tensor's dtype, after checking that the format can hold the tensor.
+/// Checks that the format can hold the tensor, and returns the format's name of its dtype.
 fn check(spec: &TensorSpec<'_>) -> Result<&'static str, Fault> {
     if spec.name == wire::METADATA {
         return Err(Fault::ReservedName);

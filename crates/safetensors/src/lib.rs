@@ -1,5 +1,5 @@
-//! Reads, writes and verifies [safetensors](https://github.com/huggingface/safetensors) files, alone or as a sharded
-//! set.
+//! Reads, writes and verifies [safetensors](https://github.com/huggingface/safetensors) files, alone or as a
+//! sharded set.
 //!
 //! A safetensors file is the length of a header, the header as JSON, and the values. All numbers are little-endian.
 //!
@@ -17,13 +17,15 @@
 //! └──────────────────────────────┘
 //! ```
 //!
-//! The reference implementation sorts tensors, keeps the last of two with the same name and writes from memory. This crate
-//! keeps the order, refuses duplicates, and streams when it writes. It reads what the reference reads, except for
-//! duplicates, and the reference reads what it writes (docs/formats/safetensors.md#own-reader-and-writer).
+//! The reference implementation sorts tensors, keeps the last of two tensors with the same name, and writes
+//! from memory. This crate keeps the order, refuses duplicates, and streams when it writes. It reads what the
+//! reference implementation reads, except for duplicates, and the reference implementation reads what this
+//! crate writes (docs/formats/safetensors.md#own-reader-and-writer).
 //!
 //! # Saving and reading
 //!
-//! [`save()`] writes tensors that are in memory. Opening reads the header, never the values; one tensor is one read.
+//! [`save()`] writes tensors that are in memory. Opening a file reads the header, never the values. Each
+//! tensor is then one read.
 //!
 //! ```
 //! use modelfmt_safetensors::value::Object;
@@ -48,9 +50,10 @@
 //!
 //! # Without a copy
 //!
-//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. A tensor may begin at any byte. If it is not aligned,
-//! [`as_slice`](TensorView::as_slice) is an error that says so, and [`to_vec`](TensorView::to_vec) copies. Mapping a file relies on other processes
-//! not changing it, so it is `unsafe`: `modelfmt_core::Mmap`.
+//! If the source is in memory (a slice, a buffer, a map), tensors borrow from it. A tensor may begin at any
+//! byte. If it is not aligned, [`as_slice`](TensorView::as_slice) returns an error that says so, and
+//! [`to_vec`](TensorView::to_vec) copies. Mapping a file is `unsafe` (`modelfmt_core::Mmap`), because it
+//! relies on other processes not changing the file.
 //!
 //! ```
 //! # let path = "../../testdata/safetensors/dtypes.safetensors";
@@ -106,12 +109,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! If ranges arrive later, as from an object store, use [`AsyncReader`].
+//! If ranges arrive asynchronously, as from an object store, use [`AsyncReader`].
 //!
 //! # Verifying
 //!
-//! The format has no checksum: a file that opens is well-formed, and [`Reader::verify`] says no more. [`SetReader::verify`]
-//! also checks that the index and the files agree.
+//! The format has no checksum: a file that opens is well-formed, and [`Reader::verify`] adds nothing to that.
+//! [`SetReader::verify`] also checks that the index and the files agree.
 //!
 //! ```
 //! # let path = "../../testdata/safetensors/dtypes.safetensors";
@@ -128,9 +131,9 @@
 //!
 //! # Writing
 //!
-//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Then values are pulled in pieces, so
-//! memory use does not depend on the model's size. Values come from a list of byte slices, or from your own
-//! [`TensorData`]. The same input gives the same bytes.
+//! Describe all tensors first. The [`Plan`] checks everything and fixes every offset. Values are then pulled
+//! piece by piece, so memory use does not depend on the model's size. Values come from a list of byte slices,
+//! or from your own [`TensorData`]. The same input gives the same bytes.
 //!
 //! ```
 //! use modelfmt_safetensors::modelfmt_core::value::Object;
@@ -156,30 +159,30 @@
 //!
 //! # Sets
 //!
-//! A sharded model has files `STEM-00001-of-0000N.safetensors` and so on, and a `STEM.safetensors.index.json` that says
-//! which file has each tensor: [`SetReader`], [`SetPlan`].
+//! A sharded model has files `STEM-00001-of-0000N.safetensors` and so on, and a `STEM.safetensors.index.json`
+//! that lists the file of each tensor. [`SetReader`] reads such a model, and [`SetPlan`] writes it.
 //!
 //! # Untrusted files
 //!
-//! No file makes this crate panic, and none makes it allocate more than a small multiple of the bytes that exist;
-//! you can lower [`Limits`] further. An error says which record, which byte and which rule ([`Fault`]).
+//! No file makes this crate panic, or allocate more than a small multiple of the bytes that exist. You can
+//! lower [`Limits`] further. An error names the record, the byte and the rule that it breaks ([`Fault`]).
 //!
 //! # Features
 //!
 //! - `mmap` (default): `modelfmt_core::Mmap`, a source over a memory map; its constructor is `unsafe`.
 //! - `parallel` (default): writing on more than one core. Results and bytes never depend on it.
 //!
-//! Everything builds for `wasm32-unknown-unknown`, but without files there; offsets stay 64 bits wide.
+//! The crate builds for `wasm32-unknown-unknown`, without file access. Offsets are 64 bits wide there too.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod edit;
 mod error;
+mod fast_header;
 mod header;
 mod index;
 mod layout;
 mod metadata;
 mod parser;
-mod plain;
 mod reader;
 #[cfg(not(target_arch = "wasm32"))]
 mod save;

@@ -1,5 +1,5 @@
-//! `__metadata__`, kept as flat text. It is turned into an object on first use, because an object of short strings takes
-//! several times as much memory.
+//! The strings of `__metadata__`, kept as flat text. They become an object on first use, because an object of
+//! short strings takes several times as much memory.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::OnceLock;
@@ -11,14 +11,14 @@ use modelfmt_core::{CommonFault, author::NameTable};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metadata {
     keys: NameTable,
-    /// All values, back to back; `ends` says where each ends.
+    /// All values, one after another. `ends` has the end of each.
     values: String,
     ends: Vec<u32>,
     object: OnceLock<Object>,
 }
 
 impl Metadata {
-    /// The number of keys.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -36,19 +36,19 @@ impl Metadata {
         Ok(())
     }
 
-    /// Frees memory that was reserved and is not needed.
+    /// Releases reserved memory that is not needed.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.keys.shrink_to_fit();
         self.values.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 
-    /// The metadata as an object, which is kept.
+    /// Returns the metadata as an object, which is kept.
     pub(crate) fn object(&self) -> &Object {
         self.object.get_or_init(|| self.made())
     }
 
-    /// A new object for the caller; the metadata keeps no copy of it.
+    /// Returns a new object for the caller. The metadata does not keep a copy of it.
     pub(crate) fn to_object(&self) -> Object {
         self.object.get().cloned().unwrap_or_else(|| self.made())
     }

@@ -1,4 +1,4 @@
-//! Bytes → [`Index`], without I/O.
+//! Parses bytes into an [`Index`], without I/O.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -13,7 +13,9 @@ use crate::header;
 use crate::index::Index;
 use crate::wire::LEN_SIZE;
 
-/// Parses the index without I/O: asks for the length of the header, then for the header.
+/// Parses an [`Index`] from the byte ranges that it asks for.
+///
+/// It asks for the length of the header, and then for the header.
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
@@ -29,13 +31,13 @@ enum State {
 }
 
 impl IndexParser {
-    /// A parser for a file of this length.
+    /// Creates a parser for a file of `file_len` bytes.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits) -> Self {
         Self { file_len, limits, state: State::Length }
     }
 
-    /// The range of the length field, cut to the length of the file.
+    /// Returns the range of the length field, or less if the file ends earlier.
     fn length_range(&self) -> Range<u64> {
         0..LEN_SIZE.min(self.file_len)
     }
@@ -46,8 +48,8 @@ impl IndexParser {
         let len = cursor.u64("length")?;
         let have = self.file_len.saturating_sub(LEN_SIZE);
         if len > have {
-            // Check this before the limit: an error about a limit would mislead if the file is cut short or not a safetensors
-            // file.
+            // This check comes before the limit: if the file is cut short or is not a safetensors file, an
+            // error about a limit would mislead.
             return Err(Error::Truncated { part: Part::new("header"), at: LEN_SIZE, need: len, have });
         }
         Limits::check("the length of the header", len, self.limits.index_len)?;

@@ -1,4 +1,4 @@
-//! Opens safetensors files: implements the traits of modelfmt-core's reader for this format.
+//! Opens safetensors files: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -12,13 +12,13 @@ use crate::error::{Fault, Result};
 use crate::index::Index;
 use crate::parser::IndexParser;
 
-/// How a safetensors file is opened. The limit `index_len` caps the header.
+/// Options for opening a safetensors file. The limit `index_len` caps the header.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open safetensors file: its [`Index`] and the source of its bytes.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open safetensors file over bytes that arrive later, such as from an object store.
+/// An open safetensors file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
@@ -36,8 +36,8 @@ impl FileIndex for Index {
     type Parser = IndexParser;
     type Metadata<'a> = Option<&'a Object>;
 
-    /// The default limits: those of modelfmt-core, but headers of at most [`MAX_HEADER_LEN`]
-    /// bytes, as in the reference implementation.
+    /// Returns the default limits: those of modelfmt-core, but headers of at most [`MAX_HEADER_LEN`] bytes,
+    /// as in the reference implementation.
     fn default_limits() -> Limits {
         let mut limits = Limits::default();
         limits.index_len = MAX_HEADER_LEN;
@@ -64,7 +64,7 @@ impl FileIndex for Index {
         Ok(self.metadata())
     }
 
-    /// The `__metadata__` object; empty if the file has none.
+    /// Returns the `__metadata__` object, or an empty object if the file has none.
     async fn metadata_tree<S: Fetch>(&self, _: &S) -> Result<Value> {
         Ok(Value::Object(self.to_metadata().unwrap_or_default()))
     }

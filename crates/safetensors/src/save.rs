@@ -1,4 +1,4 @@
-//! Writes tensors that are in memory in one call, and plans to a path.
+//! Writes tensors that are in memory in one call, and writes plans to a path.
 
 use modelfmt_core::value::Object;
 

@@ -1,4 +1,4 @@
-//! What has been read of a header so far.
+//! The part of a header that has been read.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -10,7 +10,8 @@ use crate::error::{Error, Fault, Result};
 use crate::metadata::Metadata;
 use crate::text;
 
-/// Entries of real models are at least about this long; the number of entries to reserve is computed from it.
+/// The approximate minimum length of an entry in real models. It determines how many entries to reserve
+/// memory for.
 const USUAL_ENTRY_LEN: usize = 100;
 
 pub(crate) struct State<'a> {
@@ -23,14 +24,14 @@ pub(crate) struct State<'a> {
     /// The value of `__metadata__`: `None` before the key has been seen, `Some(None)` for `null`.
     pub(crate) metadata: Option<Option<Metadata>>,
     pub(crate) dims: Vec<u64>,
-    /// The end of the tensors read so far, as long as each begins where the previous one ends.
+    /// The end of the tensors that have been read, as long as each begins where the previous one ends.
     pub(crate) end: Option<u64>,
     pub(crate) has_unknown_keys: bool,
     /// The number of the tensor that is being read.
     pub(crate) number: u64,
     /// The offset in the file of the entry that is being read, if known.
     entry_at: Option<u64>,
-    /// Why parsing stopped, unless the JSON itself is faulty.
+    /// The error that stopped parsing, unless the JSON itself is faulty.
     stop: Option<Stop>,
 }
 
@@ -40,7 +41,8 @@ pub(crate) enum Stop {
 }
 
 impl<'a> State<'a> {
-    /// `table` makes a table with room for so many tensors.
+    /// Creates the state before anything is read. `table` makes a table with room for the given number of
+    /// tensors.
     pub(crate) fn new(
         text: &'a str,
         at: u64,
@@ -66,13 +68,13 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The dimensions of the next tensor, none so far.
+    /// Clears and returns the list for the dimensions of the next tensor.
     pub(crate) fn new_dims(&mut self) -> &mut Vec<u64> {
         self.dims.clear();
         &mut self.dims
     }
 
-    /// Lists the tensor whose dimensions have been read; `None` if that is not allowed.
+    /// Adds the tensor whose dimensions have been read. Returns `None` if that is not allowed.
     pub(crate) fn list_within_limits(
         &mut self,
         name: &str,
@@ -87,13 +89,13 @@ impl<'a> State<'a> {
         is_within.then(|| self.list(name, dtype, begin, end).ok())?
     }
 
-    /// The offset in the file at which the data begin.
+    /// Returns the offset in the file at which the data begin.
     pub(crate) const fn data_start(&self) -> u64 {
         self.at.saturating_add(self.text.len() as u64)
     }
 
-    /// Notes where the entry with this name begins. A name without escapes borrows from the text, so its address gives the
-    /// offset.
+    /// Records where the entry with this name begins. A name without escapes borrows from the text, so its
+    /// address gives the offset.
     pub(crate) fn begin(&mut self, name: &str) {
         let offset = name.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
         // The offset of the quotation mark before the name.
@@ -130,7 +132,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The error to report after serde_json has stopped: the noted one, or the error in the JSON.
+    /// Returns the error to report after serde_json has stopped: the recorded error, or the error in the
+    /// JSON.
     pub(crate) fn stopped(self, error: &serde_json::Error) -> Error {
         let here = self.at.saturating_add(text::offset(self.text, error));
         match self.stop {
@@ -145,7 +148,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Adds the tensor whose entry has been read; its dimensions are in `dims`.
+    /// Adds the tensor whose entry has been read. Its dimensions are in `dims`.
     pub(crate) fn list(&mut self, name: &str, dtype: DType, begin: u64, end: u64) -> Result<(), Fault> {
         check_countable(&self.dims)?;
         let len = end.checked_sub(begin).ok_or(Fault::Reversed { begin, end })?;
@@ -163,7 +166,8 @@ impl<'a> State<'a> {
     }
 }
 
-/// Refuses shapes whose product overflows from the left, even if a later dimension is 0, as the reference implementation does.
+/// Refuses shapes whose product overflows when multiplied from the left, even if a later dimension is 0, as
+/// the reference implementation does.
 pub(crate) fn check_countable(shape: &[u64]) -> Result<(), Fault> {
     match shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)) {
         Some(_) => Ok(()),

@@ -1,10 +1,10 @@
-//! What serde_json does not report: the byte offset of an error, and how deep the text nests.
+//! Information that serde_json does not report: the byte offset of an error, and how deep the text is nested.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonError, Limits};
 
-/// The byte offset in `text` at which serde_json stopped, from its line (counted from 1) and its column (the bytes read of that
-/// line).
+/// Returns the byte offset in `text` at which serde_json stopped, from its line (counted from 1) and its
+/// column (the number of bytes that were read of this line).
 pub(crate) fn offset(text: &str, error: &serde_json::Error) -> u64 {
     let newlines =
         text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at.saturating_add(1));
@@ -12,7 +12,7 @@ pub(crate) fn offset(text: &str, error: &serde_json::Error) -> u64 {
     start.saturating_add(error.column().saturating_sub(1)).min(text.len()) as u64
 }
 
-/// The message of serde_json without the position. If the text is not valid JSON, the message says so.
+/// Returns serde_json's message without the position. If the text is not valid JSON, the message says so.
 pub(crate) fn message(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

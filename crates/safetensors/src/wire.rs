@@ -1,4 +1,4 @@
-//! The header as it is in the file: a length, then JSON.
+//! The header of a file: a length, then JSON.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{DType, author::align_up};
@@ -9,10 +9,11 @@ pub(crate) const LEN_SIZE: u64 = 8;
 /// The longest header that the reference implementation reads (docs/formats/safetensors.md#header-length).
 pub const MAX_HEADER_LEN: u64 = 100_000_000;
 
-/// The key of the metadata, which is not a tensor's name.
+/// The key of the metadata. A tensor cannot have this name.
 pub(crate) const METADATA: &str = "__metadata__";
 
-/// The format's names of dtypes. Types that are missing here (ggml's blocks, packed bytes) have no counterpart.
+/// The format's names of dtypes. Types that are missing here (ggml's blocks, packed bytes) have no
+/// counterpart.
 const DTYPES: &[(&str, DType)] = &[
     ("F32", DType::F32),
     ("F16", DType::F16),
@@ -38,23 +39,23 @@ const DTYPES: &[(&str, DType)] = &[
     ("C64", DType::C64),
 ];
 
-/// The length of a header of `json_len` bytes after padding it with spaces, so that the data begin at a multiple of 8
-/// (docs/formats/safetensors.md#alignment).
+/// Returns the length of a header of `json_len` bytes after padding it with spaces, so that the data begin at
+/// a multiple of 8 (docs/formats/safetensors.md#alignment).
 pub(crate) fn padded_len(json_len: u64) -> Option<u64> {
     align_up(json_len, 8)
 }
 
-/// The format's name of a dtype; `None` if it has none.
+/// Returns the format's name of a dtype, or `None` if it has none.
 pub(crate) fn dtype_name(dtype: DType) -> Option<&'static str> {
     DTYPES.iter().find(|(_, d)| *d == dtype).map(|(name, _)| *name)
 }
 
-/// The dtype with this name.
+/// Returns the dtype with this name.
 pub(crate) fn dtype_of(name: &str) -> Option<DType> {
     DTYPES.iter().find(|(n, _)| *n == name).map(|(_, dtype)| *dtype)
 }
 
-/// Appends `text` as a JSON string. Only what JSON requires is escaped, as in the reference implementation.
+/// Appends `text` as a JSON string. Escapes only what JSON requires, as the reference implementation does.
 pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut plain = 0;
@@ -83,7 +84,7 @@ pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Appends the entry of a tensor: its name, dtype, shape, and where it begins and ends in the data.
+/// Appends the entry of a tensor: its name, its dtype, its shape, and where it begins and ends in the data.
 pub(crate) fn push_entry(out: &mut Vec<u8>, name: &str, dtype: &str, shape: &[u64], begin: u64, end: u64) {
     push_string(out, name);
     out.extend_from_slice(b":{\"dtype\":\"");

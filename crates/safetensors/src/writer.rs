@@ -10,7 +10,7 @@ impl Plan {
     /// Writes the file. `data` numbers the tensors as they were given to [`Plan::new`].
     ///
     /// # Errors
-    /// If values cannot be read, the sink refuses bytes, or the progress callback stops the work.
+    /// If a value cannot be read, if the sink refuses bytes, or if the progress callback stops the work.
     pub fn write(
         &self,
         data: &dyn TensorData,

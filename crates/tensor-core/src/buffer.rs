@@ -5,14 +5,15 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-/// The alignment of [`AlignedBuf`], a cache line: enough for every element type and for vector loads.
+/// The alignment of [`AlignedBuf`] in bytes: a cache line, enough for every element type and for vector
+/// loads.
 pub const ALIGNMENT: usize = 64;
 
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 struct Line([u8; ALIGNMENT]);
 
-/// An owned buffer of bytes whose start is a multiple of 64.
+/// An owned buffer of bytes. Its address is a multiple of 64.
 #[derive(Clone, Default)]
 pub struct AlignedBuf {
     lines: Vec<Line>,
@@ -20,7 +21,7 @@ pub struct AlignedBuf {
 }
 
 impl AlignedBuf {
-    /// A buffer of `len` zero bytes.
+    /// Creates a buffer of `len` zero bytes.
     ///
     /// # Errors
     /// An [`io::ErrorKind::OutOfMemory`] error if the memory cannot be allocated.
@@ -31,20 +32,21 @@ impl AlignedBuf {
         Ok(Self { lines, len })
     }
 
-    /// A buffer that holds a copy of `bytes`.
+    /// Creates a buffer that holds a copy of `bytes`.
     ///
     /// # Errors
-    /// If the memory cannot be allocated.
+    /// An error if the memory cannot be allocated.
     pub fn copy_from_slice(bytes: &[u8]) -> io::Result<Self> {
         let mut buffer = Self::zeroed(bytes.len())?;
         buffer.copy_from_slice(bytes);
         Ok(buffer)
     }
 
-    /// Makes the buffer `len` bytes long; bytes that it had before keep whatever they held.
+    /// Changes the length to `len` bytes. Bytes that stay keep their values; added bytes are zero or hold
+    /// what the buffer held there before.
     ///
     /// # Errors
-    /// If the memory cannot be allocated.
+    /// An error if the memory cannot be allocated.
     pub fn resize(&mut self, len: usize) -> Result<(), TryReserveError> {
         let lines = len.div_ceil(ALIGNMENT);
         self.lines.try_reserve(lines.saturating_sub(self.lines.len()))?;
@@ -53,13 +55,13 @@ impl AlignedBuf {
         Ok(())
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         bytemuck::cast_slice(&self.lines).get(..self.len).unwrap_or_default()
     }
 
-    /// The bytes, to change.
+    /// Returns the bytes for modification.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut(&mut self.lines).get_mut(..self.len).unwrap_or_default()
@@ -85,20 +87,21 @@ impl fmt::Debug for AlignedBuf {
     }
 }
 
-/// Bytes of a tensor or a file: borrowed if they are in memory already, owned if they had to be read or decoded.
+/// Bytes of a tensor or a file: borrowed if they are in memory already, owned if they had to be read or
+/// decoded.
 #[derive(Clone)]
 pub enum Bytes<'a> {
-    /// A slice of memory that somebody else owns.
+    /// A slice of memory with another owner.
     Borrowed(&'a [u8]),
-    /// A buffer of its own.
+    /// A separate buffer.
     Owned(AlignedBuf),
 }
 
 impl Bytes<'_> {
-    /// The bytes as a buffer of their own, copied if they were borrowed.
+    /// Returns the bytes as an owned buffer, copied if they were borrowed.
     ///
     /// # Errors
-    /// If the memory cannot be allocated.
+    /// An error if the memory cannot be allocated.
     pub fn into_owned(self) -> io::Result<AlignedBuf> {
         match self {
             Self::Borrowed(bytes) => AlignedBuf::copy_from_slice(bytes),
@@ -106,7 +109,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// Whether no copy was made.
+    /// Returns whether the bytes are borrowed, so that no copy was made.
     #[must_use]
     pub const fn is_borrowed(&self) -> bool {
         matches!(self, Self::Borrowed(_))

@@ -1,12 +1,12 @@
-//! The types that tensor elements have, and how many bytes they take.
+//! The dtypes of tensors, and their sizes.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How the elements of a tensor are stored: `elements` of them share `nbytes` bytes.
+/// How the elements of a tensor are stored: `elements` elements share `nbytes` bytes.
 ///
-/// Scalar types have blocks of one element; ggml's quantized types have blocks of 32 to 256; elements narrower than a byte share
-/// bytes, and their block is the smallest that takes whole ones.
+/// Scalar types have blocks of one element, ggml's quantized types have blocks of 32 to 256. Elements
+/// narrower than a byte share bytes; their block is the smallest group that fills whole bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Elements in one block.
@@ -29,7 +29,7 @@ pub enum Kind {
     Float,
     /// Quantized values with their scales: ggml's block types, and aprender's two.
     Quantized,
-    /// Something that is copied and not interpreted.
+    /// Values that are copied but not interpreted.
     Opaque,
 }
 
@@ -37,9 +37,9 @@ macro_rules! dtypes {
     ($($variant:ident $name:literal $kind:ident $elements:literal $nbytes:literal $ggml:expr, $doc:literal;)*) => {
         /// The element type of a tensor.
         ///
-        /// All values are little-endian. [`Display`](fmt::Display) prints lower-case names: `f32`, `bf16`, `q4_0`. [`FromStr`] reads
-        /// these and the names of other tools, in any case: `F16`, `float16`, `half`, `Q8_0`. [`DType::from_name`] reads nothing but
-        /// what is printed.
+        /// All values are little-endian. [`Display`](fmt::Display) prints lower-case names: `f32`, `bf16`,
+        /// `q4_0`. [`FromStr`] accepts these and the names of other tools, in any case: `F16`, `float16`,
+        /// `half`, `Q8_0`. [`DType::from_name`] accepts only the printed names.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         #[repr(u8)]
@@ -48,24 +48,24 @@ macro_rules! dtypes {
         }
 
         impl DType {
-            /// Every type, in the order of declaration.
+            /// All dtypes, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The lower-case name, such as `f32` or `q4_k`.
+            /// Returns the lower-case name, such as `f32` or `q4_k`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What kind of value this is.
+            /// Returns the kind of value that this dtype holds.
             #[must_use]
             #[inline]
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$variant => Kind::$kind,)* }
             }
 
-            /// How many elements share how many bytes; `None` for [`DType::AprQ8`], whose tensors are one block each, and for
-            /// [`DType::Packed`], whose size only the file knows.
+            /// Returns how many elements share how many bytes. `None` for [`DType::AprQ8`], whose tensors are
+            /// one block each, and for [`DType::Packed`], whose size is only known from the file.
             #[must_use]
             #[inline]
             pub const fn block(self) -> Option<Block> {
@@ -73,13 +73,13 @@ macro_rules! dtypes {
                 if elements == 0 { None } else { Some(Block { elements, nbytes }) }
             }
 
-            /// ggml's number for this type, if it has one.
+            /// Returns ggml's number for this dtype, if it has one.
             #[must_use]
             pub const fn ggml_type(self) -> Option<u32> {
                 match self { $(Self::$variant => $ggml,)* }
             }
 
-            /// The type that ggml gives this number.
+            /// Returns the dtype with this ggml number.
             #[must_use]
             #[inline]
             pub fn from_ggml_type(number: u32) -> Option<Self> {
@@ -154,7 +154,7 @@ dtypes! {
 }
 
 impl DType {
-    /// Bytes of one element for types whose blocks are single elements; `None` for quantized types, elements narrower than a byte
+    /// Returns the number of bytes of one element. `None` for quantized types, elements narrower than a byte
     /// and [`DType::Packed`].
     #[must_use]
     #[inline]
@@ -165,34 +165,36 @@ impl DType {
         }
     }
 
-    /// Whether the elements are floating-point numbers, of any width.
+    /// Returns whether the elements are floating-point numbers, of any width.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Float)
     }
 
-    /// Whether the values are quantized: one of ggml's block types, or of aprender's two.
+    /// Returns whether the values are quantized: one of ggml's block types, or of aprender's two.
     #[must_use]
     pub const fn is_quantized(self) -> bool {
         matches!(self.kind(), Kind::Quantized)
     }
 
-    /// Bytes that a tensor of this type and `shape` takes.
+    /// Returns the number of bytes that a tensor of this dtype and `shape` takes.
     ///
-    /// Integers narrower than a byte fill up the last one. `None` if a product overflows `u64`, if the number of elements of another
-    /// type is not a multiple of its block, or for [`DType::Packed`], whose length only the file knows.
+    /// Integers narrower than a byte and [`DType::AprQ4`] may leave the last block partly filled. Returns
+    /// `None` if a product overflows `u64`, if the number of elements of any other dtype is not a multiple of
+    /// its block, or for [`DType::Packed`], whose length is only known from the file.
     #[must_use]
     #[inline]
     pub fn nbytes(self, shape: &[u64]) -> Option<u64> {
         let count = crate::shape::element_count(shape)?;
-        // Most types have a size of their own; an index of a million tensors asks for each, and a division is slow.
+        // Most dtypes have one element per block. An index can ask for a million tensors, and a division is
+        // slow.
         match self.size() {
             Some(size) => count.checked_mul(u64::from(size)),
             None => self.blocks_nbytes(count),
         }
     }
 
-    /// As [`nbytes`](Self::nbytes), for types whose blocks are not single elements.
+    /// Implements [`nbytes`](Self::nbytes) for dtypes whose blocks are not single elements.
     fn blocks_nbytes(self, count: u64) -> Option<u64> {
         if self == Self::AprQ8 {
             const SCALE: u64 = 4;
@@ -260,14 +262,14 @@ const ALIASES: &[(&str, DType)] = &[
 ];
 
 impl DType {
-    /// The type with this [`name`](Self::name), for files, which have one name for each type.
+    /// Returns the dtype with exactly this [`name`](Self::name). Files use these names, one for each dtype.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|dtype| dtype.name() == name)
     }
 }
 
-/// No dtype has this name.
+/// The error for a name that no dtype has.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UnknownDType(pub String);
 
@@ -289,7 +291,8 @@ impl fmt::Display for UnknownDType {
 impl FromStr for DType {
     type Err = UnknownDType;
 
-    /// The type of this name, however it is written: `f16`, `F16`, `float16` and `half` are one type.
+    /// Returns the dtype with this name or alias, in any case: `f16`, `F16`, `float16` and `half` are the
+    /// same dtype.
     fn from_str(name: &str) -> Result<Self, UnknownDType> {
         let lower = name.to_ascii_lowercase();
         let alias = || ALIASES.iter().find(|(alias, _)| *alias == lower).map(|&(_, dtype)| dtype);

@@ -1,10 +1,11 @@
-//! What can be wrong with a tensor.
+//! Errors about tensors.
 
 use std::fmt;
 
 use crate::dtype::DType;
 
-/// Why there cannot be such a tensor, or why its values cannot be read as a type.
+/// The error for an impossible combination of dtype, shape and bytes, or for values that cannot be read as
+/// the wanted type.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorError {
@@ -13,37 +14,37 @@ pub enum TensorError {
         /// The shape, as text.
         shape: String,
     },
-    /// A block type whose blocks do not divide the number of elements.
+    /// The number of elements is not a multiple of the block type's block size.
     PartialBlock {
         /// The block type.
         dtype: DType,
         /// The shape, as text.
         shape: String,
     },
-    /// The number of bytes does not fit the dtype and shape.
+    /// The number of bytes does not match the dtype and shape.
     Length {
-        /// The bytes there are.
+        /// The number of bytes found.
         found: u64,
-        /// The bytes there should be.
+        /// The number of bytes that dtype and shape imply.
         expected: u64,
     },
-    /// The tensor has another type.
+    /// The tensor has a different dtype.
     DType {
-        /// What it holds.
+        /// The dtype of the tensor.
         found: DType,
-        /// What was asked for.
+        /// The dtype that was asked for.
         wanted: DType,
     },
     /// The bytes do not start at a multiple of the type's alignment. Copying (`to_vec`) works.
     Unaligned {
-        /// What the type needs, in bytes.
+        /// The alignment that the type needs, in bytes.
         alignment: usize,
     },
     /// The values are little-endian and this machine is not. Copying (`to_vec`) works.
     Endianness,
-    /// The values are ggml's blocks, which the crate `ggml-quant` decodes.
+    /// The values are ggml blocks, which the crate `ggml-quant` decodes.
     Blocks(DType),
-    /// The type is not numeric.
+    /// The dtype is not numeric.
     NotNumeric(DType),
 }
 

@@ -1,4 +1,4 @@
-//! What a tensor is: its name, dtype, shape and length.
+//! Descriptions of tensors: name, dtype, shape and length.
 
 use crate::dtype::DType;
 use crate::error::TensorError;
@@ -8,29 +8,30 @@ use crate::shape::{DisplayShape, element_count};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorInfo<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a str,
-    /// The type of its elements.
+    /// The dtype of the elements.
     pub dtype: DType,
-    /// Its dimensions in elements, slowest first; empty for a scalar.
+    /// The dimensions in elements, slowest first; empty for a scalar.
     pub shape: &'a [u64],
-    /// The bytes that its values take as dtype and shape imply, not as a file stores them.
+    /// The length of the values in bytes, as dtype and shape imply it. A file may store them differently.
     pub nbytes: u64,
-    /// Whether it has values. Some formats can declare a tensor without values.
+    /// Whether the tensor has values. Some formats can declare a tensor without values.
     pub has_data: bool,
 }
 
 impl<'a> TensorInfo<'a> {
-    /// A tensor with values, whose length follows from its dtype and shape. [`DType::Packed`] has 0 bytes here.
+    /// Describes a tensor with values. The length follows from dtype and shape; for [`DType::Packed`] it is
+    /// 0.
     ///
     /// # Errors
-    /// [`TensorError`] if dtype and shape imply no length.
+    /// [`TensorError`] if dtype and shape do not imply a length.
     pub fn new(name: &'a str, dtype: DType, shape: &'a [u64]) -> Result<Self, TensorError> {
         Ok(Self { name, dtype, shape, nbytes: implied_nbytes(dtype, shape)?, has_data: true })
     }
 
-    /// A tensor whose length is known already: from an index that was checked, or from a file that states the length of
-    /// a [`DType::Packed`] tensor.
+    /// Describes a tensor whose length is already known: from a checked index, or from a file that states the
+    /// length of a [`DType::Packed`] tensor.
     #[inline]
     #[must_use]
     pub const fn with_nbytes(
@@ -43,24 +44,25 @@ impl<'a> TensorInfo<'a> {
         Self { name, dtype, shape, nbytes, has_data }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn elements(&self) -> u64 {
-        element_count(self.shape).unwrap_or(0) // `new` has counted them
+        element_count(self.shape).unwrap_or(0) // checked by `new` or by the index
     }
 }
 
-/// The bytes that values of a dtype and shape take; 0 for [`DType::Packed`], whose length only a file can state.
+/// Returns the number of bytes that values of a dtype and shape take; 0 for [`DType::Packed`], whose length
+/// is only known from the file.
 ///
 /// # Errors
-/// [`TensorError`] if there are more than 2^63 − 1 of them, or if the shape does not divide into whole blocks.
+/// [`TensorError`] if it is more than 2^63 − 1, or if the shape does not divide into whole blocks.
 #[inline]
 pub fn implied_nbytes(dtype: DType, shape: &[u64]) -> Result<u64, TensorError> {
     if dtype == DType::Packed {
         return Ok(0);
     }
     match dtype.nbytes(shape) {
-        // File systems count offsets in signed numbers, so no file is longer.
+        // File systems count offsets in signed 64-bit numbers, so no file is longer.
         Some(nbytes) if i64::try_from(nbytes).is_ok() => Ok(nbytes),
         _ => Err(shape_error(dtype, shape)),
     }

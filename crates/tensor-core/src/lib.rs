@@ -1,12 +1,13 @@
-//! What a tensor is: dtypes ([`DType`]), shapes, aligned buffers ([`AlignedBuf`]) and typed views of bytes
-//! ([`TensorView`]).
+//! Describes tensors and holds their values: dtypes ([`DType`]), shapes, aligned buffers ([`AlignedBuf`]) and
+//! typed views of bytes ([`TensorView`]).
 //!
 //! This crate reads no files. An inference engine can use it to take tensors from any crate of modelfmt, or from its own
 //! loader. It depends only on `bytemuck` and `half`, and has no `unsafe`.
 //!
 //! # Views
 //!
-//! A tensor is a description ([`TensorInfo`]) and its bytes, little-endian and row-major. You can always copy and convert the values.
+//! A tensor is a description ([`TensorInfo`]) and its bytes, little-endian and row-major. You can always copy
+//! and convert the values.
 //!
 //! ```
 //! use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView};
@@ -20,8 +21,8 @@
 //!
 //! # Without a copy
 //!
-//! [`TensorView::as_slice`] gives a typed slice of the bytes themselves, or says why it cannot: the type is different, the
-//! bytes are not aligned, or the machine has another byte order.
+//! [`TensorView::as_slice`] returns a typed slice of the bytes themselves, or an error if that is impossible:
+//! the type is different, the bytes are not aligned, or the machine has another byte order.
 //!
 //! ```
 //! use tensor_core::{AlignedBuf, Bytes, DType, TensorError, TensorInfo, TensorView};
@@ -38,8 +39,8 @@
 //!
 //! # Small numbers
 //!
-//! Floats of 8, 6 and 4 bits and integers of 4, 2 and 1 have no Rust type. [`TensorView::to_f32`] gives their numbers, which f32
-//! holds exactly, and [`SmallType`] turns codes into numbers and back.
+//! Floats of 8, 6 and 4 bits and integers of 4, 2 and 1 bits have no Rust type. [`TensorView::to_f32`]
+//! returns their values, which f32 holds exactly, and [`SmallType`] turns codes into numbers and back.
 //!
 //! # Blocks
 //!

@@ -1,11 +1,13 @@
-//! Errors whose `Debug` is a sentence.
+//! Error types whose `Debug` output is a sentence.
 
 use std::error::Error;
 use std::fmt;
 
-/// Implements [`Debug`](fmt::Debug) for types of errors: the text of `Display` and, after colons, that of each cause which is not in it already. Rust
-/// prints an error that `main` returns, and one that is unwrapped, by `Debug`. All public errors of modelfmt have it. Match on the variant to
-/// see which it is. A type with parameters has those first: `debug_as_sentence!([E: Error + 'static] Failed<E>)`.
+/// Implements [`Debug`](fmt::Debug) for an error type. The output is the text of `Display` followed, after
+/// colons, by the text of each cause that it does not already contain. Rust uses `Debug` to print an error
+/// that `main` returns or that is unwrapped. All public errors of modelfmt use this macro. To find out which
+/// error it is, match on the variant. For a generic type, give the parameters first:
+/// `debug_as_sentence!([E: Error + 'static] Failed<E>)`.
 ///
 /// ```
 /// #[derive(PartialEq)]
@@ -36,7 +38,7 @@ macro_rules! debug_as_sentence {
     };
 }
 
-/// What [`debug_as_sentence!`] prints.
+/// Writes what [`debug_as_sentence!`] prints.
 #[doc(hidden)]
 pub fn write_sentence(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut said = error.to_string();

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-/// The number of elements of a tensor: the product of its dimensions, 1 for a scalar.
+/// Returns the number of elements of a tensor: the product of its dimensions, 1 for a scalar.
 ///
-/// `None` if the product does not fit `u64`. A dimension of 0 makes it 0, however large the others are.
+/// Returns `None` if the product does not fit `u64`. If a dimension is 0, the result is 0, however large the
+/// others are.
 #[must_use]
 #[inline]
 pub fn element_count(shape: &[u64]) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! The values of one tensor: typed slices without a copy, or copies that always work.
+//! Views of one tensor's values: typed slices without a copy, and copies that always work.
 
 use std::borrow::Cow;
 
@@ -16,9 +16,9 @@ mod sealed {
 
 /// A Rust type for the elements of a tensor.
 pub trait Element: bytemuck::Pod + sealed::Sealed {
-    /// The dtype whose elements these are.
+    /// The dtype of a tensor with these elements.
     const DTYPE: DType;
-    /// The element in the byte order of the machine, from the file's.
+    /// Converts the element from little-endian to the byte order of the machine.
     #[must_use]
     fn to_native(self) -> Self;
 }
@@ -47,7 +47,7 @@ elements! {
     f64, F64, |x| Self::from_bits(u64::from_le(x.to_bits()));
 }
 
-/// One tensor with its values.
+/// A tensor with its values.
 #[derive(Clone, Debug)]
 pub struct TensorView<'a> {
     info: TensorInfo<'a>,
@@ -55,10 +55,10 @@ pub struct TensorView<'a> {
 }
 
 impl<'a> TensorView<'a> {
-    /// A tensor and its bytes, little-endian and row-major.
+    /// Creates a view from a description and the bytes, which are little-endian and row-major.
     ///
     /// # Errors
-    /// [`TensorError::Length`] if they are not `info.nbytes` long.
+    /// [`TensorError::Length`] if there are not `info.nbytes` bytes.
     pub fn new(info: TensorInfo<'a>, bytes: Bytes<'a>) -> Result<Self, TensorError> {
         let found = bytes.len() as u64;
         if found != info.nbytes {
@@ -67,47 +67,48 @@ impl<'a> TensorView<'a> {
         Ok(Self { info, bytes })
     }
 
-    /// What the tensor is.
+    /// Returns the description of the tensor.
     #[must_use]
     pub const fn info(&self) -> TensorInfo<'a> {
         self.info
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub const fn name(&self) -> &'a str {
         self.info.name
     }
 
-    /// The type of its elements.
+    /// Returns the dtype of the elements.
     #[must_use]
     pub const fn dtype(&self) -> DType {
         self.info.dtype
     }
 
-    /// Its dimensions in elements, slowest first.
+    /// Returns the dimensions in elements, slowest first.
     #[must_use]
     pub const fn shape(&self) -> &'a [u64] {
         self.info.shape
     }
 
-    /// Its values as bytes, little-endian and row-major.
+    /// Returns the values as bytes, little-endian and row-major.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its values as bytes, without the view.
+    /// Returns the values as bytes and drops the description.
     #[must_use]
     pub fn into_bytes(self) -> Bytes<'a> {
         self.bytes
     }
 
-    /// Its values as a typed slice, without a copy.
+    /// Returns the values as a typed slice, without a copy.
     ///
     /// # Errors
-    /// [`TensorError::DType`] for another type, [`TensorError::Unaligned`] if the file does not align it,
-    /// [`TensorError::Endianness`] on a big-endian machine. Then [`to_vec`](Self::to_vec) is the way.
+    /// [`TensorError::DType`] if the tensor has another dtype, [`TensorError::Unaligned`] if the bytes are
+    /// not aligned for the type, [`TensorError::Endianness`] on a big-endian machine. In the last two cases,
+    /// use [`to_vec`](Self::to_vec).
     pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
         self.require::<T>()?;
         if cfg!(target_endian = "big") && size_of::<T>() > 1 {
@@ -117,10 +118,10 @@ impl<'a> TensorView<'a> {
             .map_err(|_| TensorError::Unaligned { alignment: align_of::<T>() })
     }
 
-    /// Its values, copied; works for any alignment and on every machine.
+    /// Copies the values. This works for any alignment and on every machine.
     ///
     /// # Errors
-    /// [`TensorError::DType`] for another type.
+    /// [`TensorError::DType`] if the tensor has another dtype.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, TensorError> {
         self.require::<T>()?;
         let chunks = self.bytes.chunks_exact(size_of::<T>());
@@ -134,19 +135,21 @@ impl<'a> TensorView<'a> {
         Err(TensorError::DType { found: self.info.dtype, wanted: T::DTYPE })
     }
 
-    /// Its values converted to `f32`: numbers rounded to the nearest, booleans as 0 and 1.
+    /// Converts the values to `f32`: numbers are rounded to the nearest, booleans become 0 and 1.
     ///
     /// # Errors
-    /// [`TensorError::Blocks`] for ggml's block types, [`TensorError::NotNumeric`] for types without numbers.
+    /// [`TensorError::Blocks`] for ggml's block types, [`TensorError::NotNumeric`] for other types that are
+    /// not numbers.
     #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
     pub fn to_f32(&self) -> Result<Vec<f32>, TensorError> {
         Ok(self.numbers()?.map(|x| x as f32).collect())
     }
 
-    /// Its values converted to `f64`: exact, except for 64-bit integers beyond 2^53.
+    /// Converts the values to `f64`: exactly, except for 64-bit integers beyond 2^53.
     ///
     /// # Errors
-    /// [`TensorError::Blocks`] for ggml's block types, [`TensorError::NotNumeric`] for types without numbers.
+    /// [`TensorError::Blocks`] for ggml's block types, [`TensorError::NotNumeric`] for other types that are
+    /// not numbers.
     pub fn to_f64(&self) -> Result<Vec<f64>, TensorError> {
         Ok(self.numbers()?.collect())
     }
@@ -189,7 +192,7 @@ impl<'a> TensorView<'a> {
     }
 }
 
-/// Values in memory with their shape, for writing. The dtype comes from the type of the slice.
+/// Values in memory with their shape, to be written. The dtype comes from the type of the slice.
 ///
 /// ```
 /// use tensor_core::{DType, View, bf16};
@@ -208,10 +211,10 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Values of a Rust type, row-major. They are copied only on a big-endian machine.
+    /// Creates a view of values of a Rust type, row-major. They are copied only on a big-endian machine.
     ///
     /// # Errors
-    /// [`TensorError::Length`] if there are not as many values as the shape has elements.
+    /// [`TensorError::Length`] if the number of values is not the number of elements of the shape.
     pub fn new<T: Element>(values: &'a [T], shape: impl Into<Vec<u64>>) -> Result<Self, TensorError> {
         let bytes = if cfg!(target_endian = "big") && size_of::<T>() > 1 {
             let swapped: Vec<T> = values.iter().map(|value| value.to_native()).collect();
@@ -222,18 +225,18 @@ impl<'a> View<'a> {
         Self::from_bytes(T::DTYPE, bytes, shape)
     }
 
-    /// Booleans, row-major.
+    /// Creates a view of booleans, row-major.
     ///
     /// # Errors
-    /// [`TensorError::Length`] if they are not as many as the shape says.
+    /// [`TensorError::Length`] if the number of values is not the number of elements of the shape.
     pub fn from_bools(values: &'a [bool], shape: impl Into<Vec<u64>>) -> Result<Self, TensorError> {
         Self::from_bytes(DType::Bool, bytemuck::cast_slice(values), shape)
     }
 
-    /// Bytes of any type, blocks included: little-endian and row-major.
+    /// Creates a view of bytes of any dtype, blocks included: little-endian and row-major.
     ///
     /// # Errors
-    /// [`TensorError::Length`] if they are not as many as dtype and shape imply.
+    /// [`TensorError::Length`] if the number of bytes is not the one that dtype and shape imply.
     pub fn from_bytes(
         dtype: DType,
         bytes: impl Into<Cow<'a, [u8]>>,
@@ -247,19 +250,19 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The type of its elements.
+    /// Returns the dtype of the elements.
     #[must_use]
     pub const fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// Its dimensions in elements, slowest first; empty for a scalar.
+    /// Returns the dimensions in elements, slowest first; empty for a scalar.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// Its values as bytes, little-endian and row-major.
+    /// Returns the values as bytes, little-endian and row-major.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -1,4 +1,4 @@
-//! Small floats beside ml_dtypes: every code is decoded, and every f16, every bf16 and a million f32 are encoded.
+//! Compares small floats with ml_dtypes: decodes every code, encodes every f16, every bf16 and a million f32.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "this is test code")]
 
 use tensor_core::{DType, SmallType, bf16, f16};
@@ -14,7 +14,7 @@ const TYPES: [(DType, &str); 8] = [
     (DType::F4, "float4_e2m1fn"),
 ];
 
-/// Writes what ml_dtypes makes of all codes, f16, bf16 and the f32 of a file, for each type into a file of its own.
+/// Lets ml_dtypes convert all codes, all f16 and bf16, and the f32 of a file; writes one file for each type.
 const SCRIPT: &str = "
 import sys, ml_dtypes, numpy as np
 folder = sys.argv[1]
@@ -29,7 +29,7 @@ for name in sys.argv[2:]:
             out.write(source.astype(dtype).view('u1').tobytes())
 ";
 
-/// Random bits: half of them any f32, half between 2^-16 and 2^16.
+/// Returns random bits: half of them any f32, half between 2^-16 and 2^16.
 fn random_floats(count: u32) -> Vec<f32> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {

@@ -1,6 +1,7 @@
 //! Applies scales and zero points: value = scale × (number − zero point).
 
-/// Scales and zero points of a tensor that are part of the program: one for the whole tensor, or one for each index of a dimension.
+/// Scales and zero points that are part of the program: one for the whole tensor, or one for each index of a
+/// dimension.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Affine {
     scales: Vec<f32>,
@@ -10,8 +11,9 @@ pub struct Affine {
 }
 
 impl Affine {
-    /// The scales and zero points of a tensor of this shape. `axis` is the dimension with one scale for each index; `None` if one scale
-    /// is for the whole tensor. Without `zero_points` they are 0. An element whose scale is missing becomes a NaN.
+    /// Returns the scales and zero points of a tensor of this shape. `axis` is the dimension with one scale
+    /// for each index, or `None` if there is one scale for the whole tensor. Zero points are 0 unless they
+    /// are given. An element whose scale is missing becomes a NaN.
     #[must_use]
     pub fn new(axis: Option<u64>, scales: Vec<f32>, zero_points: Option<Vec<i32>>, shape: &[u64]) -> Self {
         let inner = axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?.checked_add(1)?..));
@@ -19,7 +21,7 @@ impl Affine {
         Self { scales, zero_points: zero_points.unwrap_or_default(), stride: stride.max(1) }
     }
 
-    /// Replaces numbers, the tensor's elements from `first` on, by their values.
+    /// Replaces `numbers`, the tensor's elements from `first` on, by their values.
     pub(crate) fn apply(&self, first: u64, numbers: &mut [f64]) {
         // The channel of an element is its index / stride % channels.
         let channels = (self.scales.len() as u64).max(1);

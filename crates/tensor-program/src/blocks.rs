@@ -1,13 +1,14 @@
-//! Decodes quantized values and values of small types, from any element on, for every layout of blocks in a tensor.
+//! Decodes quantized values and values of small types, from any element on, for every layout of blocks in a
+//! tensor.
 
 use ggml_quant::QuantError;
 use tensor_core::{Block, DType, SmallType, TensorInfo};
 
-use crate::Failed;
+use crate::ReadError;
 
-/// Whether bytes and elements of a tensor are in proportion: it consists of consecutive whole blocks and nothing else. This does
-/// not hold for `apr_q8`, which has one scale before its values, for a last block that is not full, and for rows that are padded to
-/// whole blocks.
+/// Checks whether a tensor consists of consecutive whole blocks and nothing else, so that positions in bytes
+/// and in elements are proportional. This is not so for `apr_q8`, which has one scale before its values, for
+/// a tensor whose last block is not full, and for rows that are padded to whole blocks.
 #[must_use]
 pub fn is_even(info: &TensorInfo<'_>) -> bool {
     let elements = info.dtype.block().map_or(0, |block| u64::from(block.elements));
@@ -19,17 +20,17 @@ pub fn is_even(info: &TensorInfo<'_>) -> bool {
 /// The number of elements that are decoded at once, so that the memory for their blocks is bounded.
 const AT_ONCE: usize = 1 << 20;
 
-/// Decodes the elements of a tensor of blocks or of a small type, from `first` on. `read` fills a buffer with its bytes from an
-/// offset on.
+/// Decodes elements of a tensor of blocks or of a small type, from `first` on. `read` fills a buffer with the
+/// tensor's bytes from an offset on.
 ///
 /// # Errors
-/// [`Failed::Read`] with the first error of `read`; [`Failed::Values`] for a dtype without a decoder.
+/// [`ReadError::Read`] with the first error of `read`; [`ReadError::Values`] for a dtype without a decoder.
 pub fn decode<E>(
     info: &TensorInfo<'_>,
     first: u64,
     out: &mut [f32],
     read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
-) -> Result<(), Failed<E>> {
+) -> Result<(), ReadError<E>> {
     match (info.dtype, info.dtype.block()) {
         _ if out.is_empty() => Ok(()),
         (DType::AprQ8, _) => decode_apr_q8(first, out, read),
@@ -43,17 +44,17 @@ fn decode_apr_q8<E>(
     first: u64,
     out: &mut [f32],
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
-) -> Result<(), Failed<E>> {
+) -> Result<(), ReadError<E>> {
     const SCALE: usize = 4;
     let mut scale = [0; SCALE];
-    read(0, &mut scale).map_err(Failed::Read)?;
+    read(0, &mut scale).map_err(ReadError::Read)?;
     let (mut at, mut bytes) = (first.saturating_add(SCALE as u64), Vec::new());
     for out in out.chunks_mut(AT_ONCE) {
         bytes.clear();
         bytes.extend_from_slice(&scale);
         bytes.resize(scale.len() + out.len(), 0);
         let (_, values) = bytes.split_at_mut(scale.len());
-        read(at, values).map_err(Failed::Read)?;
+        read(at, values).map_err(ReadError::Read)?;
         ggml_quant::decode(DType::AprQ8, &bytes, out)?;
         at = at.saturating_add(out.len() as u64);
     }
@@ -66,7 +67,7 @@ fn decode_blocks<E>(
     first: u64,
     out: &mut [f32],
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
-) -> Result<(), Failed<E>> {
+) -> Result<(), ReadError<E>> {
     let dtype = info.dtype;
     let row = match info.shape {
         // Only quantized rows are padded to whole blocks.
@@ -90,7 +91,7 @@ fn decode_blocks<E>(
         let block_count = (skip + count).div_ceil(size(block.elements));
         blocks.resize(block_count * size(block.nbytes), 0);
         let at = number.saturating_mul(row_len).saturating_add(within / per_block * block_len);
-        read(at, &mut blocks).map_err(Failed::Read)?;
+        read(at, &mut blocks).map_err(ReadError::Read)?;
         let decode = |values: &mut [f32]| match SmallType::from_dtype(dtype) {
             Some(small) => {
                 small.decode(&blocks, values);

@@ -1,8 +1,8 @@
 //! Casts numbers from one dtype to another, in pieces of whole elements.
 //!
-//! - Float to float, integer to float: rounded once, to the nearest, ties to even, as in IEEE 754. A number beyond the range
-//!   becomes an infinity, or what [`SmallType`] says for a dtype without infinities, and is counted. A NaN stays a NaN, and is
-//!   refused if the dtype has none.
+//! - Float to float, integer to float: rounded once, to the nearest, ties to even, as in IEEE 754. A number
+//!   beyond the range becomes an infinity (or, for a dtype without infinities, the value that [`SmallType`]
+//!   documents) and is counted. A NaN stays a NaN, and is refused if the dtype has none.
 //! - Float to integer: rounded toward zero. A number beyond the range becomes the end of the range, and is counted. A NaN is
 //!   refused.
 //! - Integer to integer: a number beyond the range becomes the end of the range, and is counted.
@@ -13,14 +13,14 @@ use tensor_core::{DType, Kind, SmallType, bf16, f16};
 
 use crate::types::holds_every_value;
 
-/// The number of values that a cast has not kept.
+/// Counts the values that a cast did not keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Values that were not 0 and became 0.
     pub zero: u64,
     /// Finite numbers that became infinite.
     pub infinite: u64,
-    /// Numbers that became a NaN, in a dtype that has it instead of an infinity.
+    /// Numbers that became a NaN, in a dtype that has a NaN but no infinity.
     pub nan: u64,
     /// Numbers that became the smallest or the largest number of the dtype.
     pub saturated: u64,
@@ -36,14 +36,15 @@ impl Lost {
     }
 }
 
-/// The index in the piece of an element that is a NaN, which the dtype lacks.
+/// A NaN that the dtype cannot hold: the index of its element in the piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotANumber(pub(crate) usize);
 
-/// The number of elements that are cast at once, in buffers on the stack. They are whole bytes of every dtype.
+/// The number of elements that are cast at once, in buffers on the stack. So many elements are whole bytes in
+/// every dtype.
 const RUN: usize = 256;
 
-/// The length of a run in bytes.
+/// Returns the length of a run in bytes.
 fn run_len(dtype: DType) -> usize {
     match SmallType::from_dtype(dtype) {
         Some(small) => RUN / 8 * small.bits() as usize,
@@ -64,7 +65,7 @@ pub(crate) fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Res
     cast_runs(from, to, source, out)
 }
 
-/// Casts by way of f64 and i128.
+/// Casts by way of `f64` and `i128`.
 fn cast_runs(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<Lost, NotANumber> {
     let runs = source.chunks(run_len(from)).zip(out.chunks_mut(run_len(to)));
     let mut lost = Lost::default();
@@ -83,7 +84,8 @@ fn cast_runs(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<Lo
     Ok(lost)
 }
 
-/// Casts between f32, f16 and bf16 without f64 in between, several at once. `None` for other dtypes.
+/// Casts between f32, f16 and bf16 without going through f64, several at once. Returns `None` for other
+/// dtypes.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
 fn half_floats(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Option<Lost> {
     let of_bf16 = |bits: [u8; 2]| u32::from(u16::from_le_bytes(bits)) << 16;
@@ -105,7 +107,8 @@ fn half_floats(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Option<
     Some(Lost::default())
 }
 
-/// Adds products of floats and a number to floats of 16 bits, in f32, and rounds once; counts what a cast counts.
+/// Multiplies `floats` by `number`, adds them to floats of 16 bits in f32, and rounds once. Counts losses as
+/// a cast does.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
 pub(crate) fn add_halves(dtype: DType, out: &mut [u8], floats: &[f32], number: f32) -> Lost {
     let of_bf16 = |bits: u16| u32::from(bits) << 16;
@@ -146,7 +149,8 @@ const F16: u16 = 0x7c00;
 const BF16: u16 = 0x7f80;
 const F32: u32 = 0x7f80_0000;
 
-/// Narrows floats to 16 bits, and counts those that became 0 or `infinite`. There is no branch, so that the compiler can vectorize this.
+/// Narrows floats to 16 bits, and counts those that became 0 or `infinite`. Free of branches, so that the
+/// compiler can vectorize it.
 #[inline]
 fn narrow<const N: usize>(
     source: &[u8],
@@ -172,26 +176,29 @@ fn narrow<const N: usize>(
     lost
 }
 
-/// Whether a finite f32 became `infinite`, or minus it. It has no branch, so that loops with it can be vectorized.
+/// Checks whether a finite f32 became `infinite` or its negative. Free of branches, so that loops with it can
+/// be vectorized.
 #[inline]
 const fn became_infinite(half: u16, wide: u32, infinite: u16) -> bool {
     (half & 0x7fff == infinite) & (wide & 0x7fff_ffff < F32)
 }
 
-/// Whether a f32 that was not 0 became 0.
+/// Checks whether an f32 that was not 0 became 0.
 #[inline]
 const fn became_zero(half: u16, wide: u32) -> bool {
     is_zero(half) & (wide << 1 != 0)
 }
 
-/// The bits of the nearest f16, ties to even, of those of a f32. A NaN is made quiet and keeps the bits that there is room for.
+/// Returns the bits of the f16 that is nearest to an f32, ties to even. A NaN is made quiet and keeps the
+/// payload bits for which there is room.
 #[expect(clippy::cast_possible_truncation, reason = "the bits are those of a number of 16 bits")]
 const fn rounded(bits: u32) -> u16 {
-    /// 2^16, from which on all is infinite, and 2^-14, below which numbers are subnormal.
+    /// 2^16, from which on every number is infinite, and 2^-14, below which numbers are subnormal.
     const TOO_LARGE: u32 = 143 << 23;
     const NORMAL: u32 = 113 << 23;
     let (sign, x) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
-    // At one half, the last bit of a f32 counts as much as that of a subnormal f16, and addition rounds to it.
+    // At one half, the last bit of an f32 has the value of the last bit of a subnormal f16, so the addition
+    // rounds to it.
     let subnormal = (f32::from_bits(x) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
     let normal = x.wrapping_sub((127 - 15) << 23).wrapping_add(0xfff + (x >> 13 & 1)) >> 13;
     let beyond = if x > F32 { 0x7e00 | x >> 13 & 0x3ff } else { F16 as u32 };
@@ -199,7 +206,7 @@ const fn rounded(bits: u32) -> u16 {
     (sign | if x >= TOO_LARGE { beyond } else { finite }) as u16
 }
 
-/// The bits of a f16 as f32, which holds it exactly. A NaN is made quiet.
+/// Widens an f16 to the bits of an f32, which is exact. A NaN is made quiet.
 #[expect(clippy::cast_precision_loss, reason = "the number has 10 bits")]
 const fn widened(bits: u16) -> u32 {
     const STEP: f32 = 1.0 / (1 << 24) as f32;
@@ -217,7 +224,7 @@ const fn widened(bits: u16) -> u32 {
     }
 }
 
-/// Widens bf16 to f32 bit for bit, also for a NaN.
+/// Widens bf16 to f32 bit for bit, NaNs included.
 #[inline]
 fn widen_bf16(source: &[u8], out: &mut [u8]) {
     for (out, bits) in out.as_chunks_mut::<4>().0.iter_mut().zip(source.as_chunks::<2>().0) {
@@ -297,7 +304,7 @@ macro_rules! write {
 #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
 fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<Lost, NotANumber> {
     let mut lost = Lost::default();
-    // There is no branch, so that the compiler can vectorize this.
+    // Free of branches, so that the compiler can vectorize it.
     let mut note = |value: f64, is_infinite: bool, is_zero: bool| {
         lost.infinite += u64::from(is_infinite & value.is_finite());
         lost.zero += u64::from(is_zero & (value != 0.0));
@@ -327,12 +334,12 @@ fn cast_floats(to: DType, values: &[f64; RUN], out: &mut [u8]) -> Result<Lost, N
     Ok(lost)
 }
 
-/// Whether the bits of a 16-bit float are those of 0 or −0.
+/// Checks whether the bits of a 16-bit float are 0 or −0.
 const fn is_zero(bits: u16) -> bool {
     bits << 1 == 0
 }
 
-/// How a number was lost that became this code of a small type.
+/// Returns what was lost when a number became this code of a small type.
 fn small_loss(small: SmallType, code: u8, fits: bool, is_zero: bool) -> Lost {
     let number = small.to_f32(code);
     let mut lost = Lost::default();
@@ -417,8 +424,9 @@ fn cast_integers(to: DType, values: &[i128; RUN], out: &mut [u8]) -> Lost {
     lost
 }
 
-/// `x` as f32; if that is not exact, the neighbour toward zero with its last bit set ("rounding to odd"). Rounding that again, to
-/// 11 or 8 bits, gives the same as rounding `x` once, because f32 has more than two bits to spare.
+/// Returns `x` as f32. If that is not exact, this is the neighbour toward zero with its last bit set
+/// ("rounding to odd"). Rounding the result to 11 or 8 bits gives the same as rounding `x` once, because f32
+/// has more than two bits to spare.
 #[expect(clippy::cast_possible_truncation, reason = "corrected below")]
 fn odd_f32(x: f64) -> f32 {
     let nearest = x as f32;
@@ -449,12 +457,12 @@ fn odd(nearest: f32, is_beyond: bool) -> f32 {
 mod tests {
     use super::*;
 
-    /// Whether values were beyond the range.
+    /// Casts, and returns whether values were beyond the range.
     fn cast(from: DType, to: DType, source: &[u8], out: &mut [u8]) -> Result<bool, NotANumber> {
         super::cast(from, to, source, out).map(|lost| lost != Lost { zero: lost.zero, ..Lost::default() })
     }
 
-    /// How many f32 values became 0, infinite, a NaN and an end of the range.
+    /// Counts the `f32` values that became 0, infinite, a NaN, and an end of the range.
     fn lost(values: &[f32], to: DType) -> [u64; 4] {
         let source: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let mut out = vec![0; usize::try_from(to.nbytes(&[values.len() as u64]).unwrap()).unwrap()];
@@ -476,7 +484,7 @@ mod tests {
         assert_eq!(lost(&values, DType::F64), [0; 4]);
     }
 
-    /// Every f16 and bf16, and f32 with every upper half and with lower halves about the ties.
+    /// Tries every f16 and bf16, and f32 values with every upper half and with lower halves around the ties.
     #[test]
     fn floats_of_16_bits_are_what_the_way_through_f64_makes() {
         let half: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
@@ -529,7 +537,7 @@ mod tests {
 
     #[test]
     fn large_integers_round_once() {
-        // 2^63 + 2^55 + 1 is just above the middle of two bf16; f32 would round it to the middle.
+        // 2^63 + 2^55 + 1 is just above the middle of two bf16; as f32 it would be rounded to the middle.
         let x = (1u64 << 63) + (1 << 55) + 1;
         let (out, _) = one(DType::U64, DType::BF16, &x.to_le_bytes());
         let expected = 2f64.powi(63) + 2f64.powi(56);
@@ -594,7 +602,7 @@ mod tests {
                 }
                 let (mut wider, mut back) = (vec![0; run_len(wide) * 520 / RUN], vec![0xa5; bytes.len()]);
                 assert_eq!(cast(dtype, wide, &bytes, &mut wider), Ok(false), "{dtype} {wide}");
-                // One code of t2 is not a ternary number.
+                // One code of t2 does not stand for a ternary number.
                 assert_eq!(cast(wide, dtype, &wider, &mut back), Ok(dtype == DType::T2), "{wide} {dtype}");
                 let number = |bytes: &[u8]| {
                     let mut numbers = vec![0.0; 520];

@@ -1,13 +1,14 @@
-//! Programs of known values, and programs over the bytes of blocks.
+//! Programs whose values are known, and programs over the bytes of blocks.
 
 use crate::program::Step;
 use crate::{DType, Program, ProgramError};
 
 impl Program {
-    /// A tensor whose values are part of the program, as they are in a file: little-endian and row-major.
+    /// Returns a tensor whose values are part of the program. `bytes` are the values as in a file:
+    /// little-endian and row-major.
     ///
     /// # Errors
-    /// [`ProgramError::WrongShape`] if a tensor of this dtype and shape has another number of bytes.
+    /// [`ProgramError::WrongShape`] if `bytes` is not as long as a tensor of this dtype and shape.
     pub fn known(dtype: DType, shape: &[u64], bytes: Vec<u8>) -> Result<Self, ProgramError> {
         if dtype.nbytes(shape) != Some(bytes.len() as u64) {
             let why = format!("a tensor of {dtype} has not {} bytes there", bytes.len());
@@ -16,10 +17,11 @@ impl Program {
         Self::of(Step::Known(bytes.into()), dtype, shape.to_vec())
     }
 
-    /// The same bytes, read as another dtype and shape. Rows of blocks are moved as rows of bytes, and are blocks again afterwards.
+    /// Reads the same bytes as another dtype and shape. Rows of blocks can thus be moved as rows of bytes,
+    /// and be made blocks again afterwards.
     ///
     /// # Errors
-    /// [`ProgramError::WrongShape`] if a tensor of this dtype and shape has another number of bytes.
+    /// [`ProgramError::WrongShape`] if a tensor of this dtype and shape has a different number of bytes.
     pub fn retyped(self, dtype: DType, shape: &[u64]) -> Result<Self, ProgramError> {
         if self.dtype() == dtype && self.shape() == shape {
             return Ok(self);
@@ -30,7 +32,8 @@ impl Program {
         Self::of(Step::Retype(Box::new(self)), dtype, shape.to_vec())
     }
 
-    /// Whether the program only moves elements, so that each value of the result is one of an input or of the program, bit for bit.
+    /// Checks whether the program only moves elements, so that each value of the result is a value of an
+    /// input or of the program, bit for bit.
     #[must_use]
     pub fn only_moves(&self) -> bool {
         let moves = match &self.step {

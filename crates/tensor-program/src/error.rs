@@ -7,7 +7,7 @@ use tensor_core::DType;
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// A step that moves elements, and a dtype whose elements are not whole bytes.
+    /// A step that moves elements, applied to a dtype whose elements are not whole bytes.
     #[error("{step} moves elements of whole bytes, and {dtype} has none; dequantize it first")]
     NotMovable {
         /// The step.
@@ -15,7 +15,7 @@ pub enum ProgramError {
         /// The dtype.
         dtype: DType,
     },
-    /// A step that computes, and a dtype that it does not take.
+    /// A step that computes, applied to a dtype that it does not take.
     #[error("{step} takes {takes}, not {dtype}")]
     WrongType {
         /// The step.
@@ -53,11 +53,11 @@ pub enum ProgramError {
     NotInvertible(&'static str),
 }
 
-/// A value that a step cannot make. Elements are counted from the first one of the tensor that the step makes.
+/// A value that a step cannot compute. Elements are counted from the first one of the step's result.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// A NaN, and a dtype that has none.
+    /// A NaN, in a dtype that has none.
     #[error("element {element} is a NaN, and {dtype} has none")]
     NotANumber {
         /// The element.
@@ -65,7 +65,7 @@ pub enum ValueError {
         /// The dtype of the step.
         dtype: DType,
     },
-    /// A NaN or an infinity, and blocks that can hold neither.
+    /// A NaN or an infinity, in blocks that can hold neither.
     #[error("element {element} is a NaN or beyond the range of f32, and blocks of {dtype} cannot say so")]
     NotFinite {
         /// The element.
@@ -83,7 +83,7 @@ pub enum ValueError {
         /// The dtype of the blocks.
         dtype: DType,
     },
-    /// A number that is larger than the result can say.
+    /// A number that is larger than the result can hold.
     #[error("element {element} is {found}, and at most {most} can be kept")]
     TooLarge {
         /// The element.
@@ -99,7 +99,7 @@ pub enum ValueError {
 }
 
 impl ValueError {
-    /// The error of an encoder, whose elements are counted from `first` on.
+    /// Converts the error of an encoder, counting its elements from `first` on.
     pub(crate) fn encoding(error: QuantError, first: u64, dtype: DType) -> Self {
         let absolute = |element: usize| first.saturating_add(element as u64);
         match error {
@@ -114,30 +114,30 @@ impl ValueError {
 
 /// Why values of a program cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failed<E> {
+pub enum ReadError<E> {
     /// The values of an input cannot be read.
     Read(E),
     /// A value cannot be computed.
     Values(ValueError),
 }
 
-impl<E> Failed<Failed<E>> {
-    /// The error of a program within a program.
-    pub(crate) fn flatten(self) -> Failed<E> {
+impl<E> ReadError<ReadError<E>> {
+    /// Flattens the error of a program within a program.
+    pub(crate) fn flatten(self) -> ReadError<E> {
         match self {
             Self::Read(inner) => inner,
-            Self::Values(error) => Failed::Values(error),
+            Self::Values(error) => ReadError::Values(error),
         }
     }
 }
 
-impl<E> From<ValueError> for Failed<E> {
+impl<E> From<ValueError> for ReadError<E> {
     fn from(error: ValueError) -> Self {
         Self::Values(error)
     }
 }
 
-impl<E> From<QuantError> for Failed<E> {
+impl<E> From<QuantError> for ReadError<E> {
     fn from(error: QuantError) -> Self {
         Self::Values(error.into())
     }

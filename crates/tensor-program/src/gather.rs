@@ -1,31 +1,31 @@
-//! Elements of a tensor in another order, read in long runs.
+//! Reads the elements of a tensor in another order, in long runs.
 //!
-//! The shapes were checked when the program was built: the length of every tensor in bytes fits a `u64`, and so does every position
-//! in it.
+//! The shapes were checked when the program was built: the length of every tensor in bytes fits a `u64`, and
+//! so does every position in it.
 
 /// The most bytes that are read at once where elements are far apart.
 const SPAN: u64 = 256 << 10;
 
-/// Fills bytes with elements of the source, from an element on.
+/// Fills a buffer with elements of the source, from the given element on.
 pub(crate) type Elements<'r, E> = dyn FnMut(u64, &mut [u8]) -> Result<(), E> + 'r;
 
 /// A dimension of the result.
 #[derive(Clone, Copy, Debug)]
 struct Dim {
     len: u64,
-    /// How far apart, in elements of the source, neighbours along this dimension are.
+    /// The distance between neighbours along this dimension, in elements of the source.
     stride: u64,
 }
 
 /// Where each element of the result is in the source.
 pub(crate) struct Layout {
-    /// Without dimensions of length 1, and with neighbours that are one run made one dimension.
+    /// The dimensions without those of length 1. Neighbouring dimensions that form one run are merged.
     dims: Vec<Dim>,
     first: u64,
 }
 
 impl Layout {
-    /// The layout of a tensor whose dimensions are those of a row-major tensor of `shape` in the order of `axes`.
+    /// Returns the layout of a row-major tensor of `shape` whose dimensions are put in the order of `axes`.
     pub(crate) fn permuted(shape: &[u64], axes: &[usize]) -> Self {
         let strides = strides(shape);
         let dims =
@@ -33,7 +33,8 @@ impl Layout {
         Self { dims: joined(dims), first: 0 }
     }
 
-    /// The layout of the indices of one dimension of a row-major tensor of `shape`, `len` of them from `start` on.
+    /// Returns the layout of a slice of a row-major tensor of `shape`: `len` indices of one dimension, from
+    /// `start` on.
     pub(crate) fn sliced(shape: &[u64], axis: usize, start: u64, len: u64) -> Self {
         let strides = strides(shape);
         let dims = shape
@@ -45,8 +46,9 @@ impl Layout {
         Self { dims: joined(dims), first }
     }
 
-    /// Fills `out` with elements of `size` bytes, from the element `at` of the result on. `read` fills bytes with elements of the
-    /// source, from an element on; up to `gap` bytes that nobody asked for are read rather than asking again.
+    /// Fills `out` with elements of `size` bytes, from the element `at` of the result on. `read` fills a
+    /// buffer with elements of the source, from a given element on. A gap of up to `gap` bytes between two
+    /// wanted runs is read too, instead of calling `read` again.
     pub(crate) fn gather<E>(
         &self,
         at: u64,
@@ -60,7 +62,7 @@ impl Layout {
         }
     }
 
-    /// Reads runs along the last dimension, where neighbours are neighbours in the source.
+    /// Reads runs along the last dimension, whose neighbours are also neighbours in the source.
     fn along<E>(
         &self,
         mut at: u64,
@@ -80,7 +82,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Reads runs along a dimension that is not the last one, as in a transposed matrix, and puts each element where it belongs.
+    /// Reads runs along a dimension that is not the last one, as in a transposed matrix, and puts each
+    /// element in its place.
     fn across<E>(
         &self,
         mut at: u64,
@@ -98,13 +101,13 @@ impl Layout {
         while !rest.is_empty() {
             let there = (rest.len() / size) as u64;
             let (row, column) = (at / inner, at % inner);
-            // Whole rows, or a part of one.
+            // Whole rows, or a part of one row.
             let whole = if column > 0 { 1 } else { (there / inner).min(rows - row % rows).max(1) };
             let columns = (inner - column).min(there);
             let (piece, tail) = rest.split_at_mut(bytes(whole * columns, size));
             let mut done = 0;
             while done < columns {
-                let (count, step) = self.together(at + done, columns - done, whole, (size as u64, gap));
+                let (count, step) = self.coalesce(at + done, columns - done, whole, (size as u64, gap));
                 scratch.resize(bytes((count - 1) * step + whole, size), 0);
                 read(self.place(at + done), &mut scratch)?;
                 for number in 0..count {
@@ -124,9 +127,9 @@ impl Layout {
         Ok(())
     }
 
-    /// How many of the elements from `at` on, at most `most`, begin runs of `whole` elements that are read at once, what is between
-    /// them included; and how far apart in the source they are.
-    fn together(&self, at: u64, most: u64, whole: u64, (size, gap): (u64, u64)) -> (u64, u64) {
+    /// Returns how many of the elements from `at` on, at most `most`, begin runs of `whole` elements that are
+    /// read at once together with the gaps between them, and the distance between these runs in the source.
+    fn coalesce(&self, at: u64, most: u64, whole: u64, (size, gap): (u64, u64)) -> (u64, u64) {
         let first = self.place(at);
         let next = if most > 1 { self.place(at + 1) } else { 0 };
         let Some(step) = next.checked_sub(first).filter(|step| *step >= whole) else { return (1, 0) };
@@ -141,7 +144,7 @@ impl Layout {
         (count, step)
     }
 
-    /// Where the element `at` of the result is in the source.
+    /// Returns the position in the source of the element `at` of the result.
     fn place(&self, mut at: u64) -> u64 {
         let mut place = self.first;
         for dim in self.dims.iter().rev() {
@@ -152,7 +155,7 @@ impl Layout {
     }
 }
 
-/// The distance of neighbours along each dimension of a row-major tensor.
+/// Returns the distance between neighbours along each dimension of a row-major tensor.
 fn strides(shape: &[u64]) -> Vec<u64> {
     let mut strides = vec![1; shape.len()];
     let mut product = 1;
@@ -163,7 +166,7 @@ fn strides(shape: &[u64]) -> Vec<u64> {
     strides
 }
 
-/// Leaves out dimensions of one element, and makes one dimension of two that are one run.
+/// Leaves out dimensions of one element, and merges two dimensions that form one run.
 fn joined(dims: impl Iterator<Item = Dim>) -> Vec<Dim> {
     let mut joined: Vec<Dim> = Vec::new();
     for dim in dims.filter(|dim| dim.len != 1) {
@@ -177,7 +180,7 @@ fn joined(dims: impl Iterator<Item = Dim>) -> Vec<Dim> {
     joined
 }
 
-/// The length of so many elements, at most that of a buffer in memory.
+/// Returns the length of `count` elements in bytes, saturated to `usize`.
 fn bytes(count: u64, size: usize) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(size)
 }

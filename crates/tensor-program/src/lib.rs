@@ -1,16 +1,19 @@
-//! How one tensor is computed from others, as data.
+//! Describes as data how one tensor is computed from others.
 //!
-//! A [`Program`] is a tree of steps over input tensors, which have numbers. Steps that move elements ([`permuted`](Program::permuted),
-//! [`transposed`](Program::transposed), [`reshaped`](Program::reshaped), [`sliced`](Program::sliced),
-//! [`concatenated`](Program::concatenated), [`stacked`](Program::stacked)) keep them bit for bit, whatever the dtype. Steps that
-//! change it ([`cast`](Program::cast), [`dequantized`](Program::dequantized), [`quantized`](Program::quantized)) round each number
-//! once. Steps that compute ([`plus`](Program::plus), [`times`](Program::times), [`sum`](Program::sum),
-//! [`scaled`](Program::scaled), [`minus`](Program::minus), [`divided`](Program::divided), [`low_rank`](Program::low_rank)) take
-//! `f32`. Numbers of a few bits are taken from bytes ([`unpacked`](Program::unpacked)) and may be places in a table
-//! ([`looked_up`](Program::looked_up)). Dtypes and shapes are checked when a step is added.
+//! A [`Program`] is a tree of steps over numbered input tensors. Steps that move elements
+//! ([`permuted`](Program::permuted), [`transposed`](Program::transposed), [`reshaped`](Program::reshaped),
+//! [`sliced`](Program::sliced), [`concatenated`](Program::concatenated), [`stacked`](Program::stacked)) keep
+//! them bit for bit, whatever the dtype. Steps that change the dtype ([`cast`](Program::cast),
+//! [`dequantized`](Program::dequantized), [`quantized`](Program::quantized)) round each number once. Steps
+//! that compute ([`plus`](Program::plus), [`times`](Program::times), [`sum`](Program::sum),
+//! [`scaled`](Program::scaled), [`minus`](Program::minus), [`divided`](Program::divided),
+//! [`low_rank`](Program::low_rank)) take `f32`. Numbers of a few bits are unpacked from bytes
+//! ([`unpacked`](Program::unpacked)) and may be indices into a table ([`looked_up`](Program::looked_up)).
+//! Dtypes and shapes are checked when a step is added.
 //!
-//! [`read`](Program::read) gives any range of the values and asks for ranges of the inputs. [`undone`](Program::undone) returns the
-//! programs that give the inputs back. A program prints its steps; [`steps`](Program::steps) lists them with the names of inputs.
+//! [`read`](Program::read) computes any range of the values and reads only the ranges of the inputs that it
+//! needs. [`undone`](Program::undone) returns the programs that compute the inputs from the result. A program
+//! prints its steps; [`steps`](Program::steps) lists them with the names of inputs.
 //!
 //! ```
 //! use tensor_program::{DType, Program};
@@ -30,8 +33,8 @@ mod cast;
 mod compose;
 mod error;
 mod gather;
-mod inward;
 mod low_rank;
+mod moves_first;
 mod number;
 mod packing;
 mod print;
@@ -46,7 +49,7 @@ mod unpack;
 
 pub use affine::Affine;
 pub use cast::Lost;
-pub use error::{Failed, ProgramError, ValueError};
+pub use error::{ProgramError, ReadError, ValueError};
 pub use packing::Packing;
 pub use program::Program;
 pub use read::Inputs;

@@ -1,4 +1,4 @@
-//! The product of a tall matrix and a wide one.
+//! Computes the product of a tall matrix and a wide one.
 
 use multiversion::multiversion;
 use tensor_core::DType;
@@ -16,10 +16,11 @@ const RANKS: u64 = 1 << 12;
 /// The most numbers of the tall matrix in memory.
 const AT_ONCE: u64 = 1 << 18;
 
-/// Fills a buffer with elements of a program, from an element on.
+/// Fills a buffer with elements of a program, from the given element on.
 type Floats<'f, E> = &'f mut dyn FnMut(&Program, u64, &mut [f32]) -> Result<(), E>;
 
-/// The matrices, of shapes `[rows, rank]` and `[rank, columns]`, and the number that the product is multiplied by.
+/// The matrices, of shapes `[rows, rank]` and `[rank, columns]`, and the number by which the product is
+/// multiplied.
 #[derive(Clone, Copy)]
 pub(crate) struct Product<'p> {
     pub(crate) tall: &'p Program,
@@ -28,7 +29,7 @@ pub(crate) struct Product<'p> {
 }
 
 impl<'p> Product<'p> {
-    /// That of a step, if it is one.
+    /// Returns the product that the program's last step computes, if that is one.
     pub(crate) const fn of(program: &'p Program) -> Option<Self> {
         match &program.step {
             Step::LowRank { tall, wide, number } => Some(Self { tall, wide, number: *number }),
@@ -36,8 +37,9 @@ impl<'p> Product<'p> {
         }
     }
 
-    /// Replaces `out` by elements of the product, from the element `first` on. Each product of two numbers is rounded and added in
-    /// the order of the rank, so that every way to cut the work into pieces gives the same bits.
+    /// Replaces `out` by elements of the product, from the element `first` on. Each product of two numbers is
+    /// rounded and added in the order of the rank, so the bits do not depend on how the work is cut into
+    /// pieces.
     pub(crate) fn replace<N: Number, E>(
         &self,
         first: u64,
@@ -61,8 +63,8 @@ impl<'p> Product<'p> {
         })
     }
 
-    /// Adds elements of the product to floats of 16 bits, in f32, and rounds once. It is what casts to f32 and back do, without floats
-    /// in bytes in between.
+    /// Adds elements of the product to floats of 16 bits, in f32, and rounds once. This gives the same as
+    /// casts to f32 and back, without writing the f32 values to bytes in between.
     pub(crate) fn add_to_halves<E>(
         &self,
         dtype: DType,
@@ -77,7 +79,7 @@ impl<'p> Product<'p> {
         Ok(lost)
     }
 
-    /// Has `finish` make numbers of those that are there and of the sums of products that belong to them.
+    /// Computes the sums of products for each piece of `out` and lets `finish` merge them into it.
     fn each<N: Copy, E>(
         &self,
         first: u64,
@@ -110,7 +112,8 @@ impl<'p> Product<'p> {
     }
 }
 
-/// Rows of the result, or a part of one: those of the tall matrix, and the first column and the number of columns.
+/// Rows of the result, or a part of one row: the rows of the tall matrix, the first column and the number of
+/// columns.
 struct Rows<'f> {
     factors: &'f [f32],
     rank: u64,
@@ -129,7 +132,7 @@ impl Rows<'_> {
         if self.rank <= RANKS {
             return self.sum_up((wide, 0, self.rank), out, floats, |_, sums| sums.fill(0.0), finish);
         }
-        // Sums wait in memory for the rest of the rank.
+        // The sums wait here until the rest of the rank is added.
         let mut waiting = vec![0.0; out.len()];
         let mut k = 0;
         while k < self.rank {
@@ -150,8 +153,8 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Adds up the products for `count` rows of the wide matrix, from `k` on. Sums begin with what `begin` makes of the numbers that are
-    /// there, and `finish` makes numbers of both.
+    /// Adds up the products for `count` rows of the wide matrix, from `k` on. `begin` computes the first sums
+    /// from the numbers in `out`, and `finish` merges the final sums into it.
     fn sum_up<N: Copy, E>(
         &self,
         (wide, k, count): (&Program, u64, u64),
@@ -187,7 +190,7 @@ impl Rows<'_> {
     }
 }
 
-/// Adds the products of rows of the wide matrix and a factor of each, one row after the other.
+/// Multiplies each row of the wide matrix by its factor and adds it to the sums, one row after the other.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2"))]
 fn add_products(sums: &mut [f32], rows: &[f32], factors: &[f32]) {
     let len = sums.len().max(1);
@@ -205,7 +208,7 @@ fn add_products(sums: &mut [f32], rows: &[f32], factors: &[f32]) {
     }
 }
 
-/// A length in memory; one that is longer saturates.
+/// Converts a length to `usize`, saturating.
 fn size(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

@@ -1,11 +1,12 @@
-//! Where numbers of a few bits are in bytes.
+//! How numbers of a few bits are packed in bytes.
 
 use std::fmt;
 
-/// How numbers without sign follow each other in bytes.
+/// How unsigned numbers of a few bits follow each other in bytes.
 ///
-/// The first number is in the lowest bits of the first byte, and a number may begin in one byte and end in the next. So numbers of 3
-/// bits in little-endian words of 32 bits are packed, too, three words at a time.
+/// The first number is in the lowest bits of the first byte, and a number may begin in one byte and end in
+/// the next. This also describes numbers of 3 bits in little-endian words of 32 bits, packed three words at a
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     pub(crate) bits: u8,
@@ -14,7 +15,7 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// Numbers of this many bits; `None` unless it is 1 to 8.
+    /// Describes numbers of this many bits. Returns `None` unless `bits` is 1 to 8.
     #[must_use]
     pub const fn of_bits(bits: u32) -> Option<Self> {
         match bits {
@@ -25,24 +26,25 @@ impl Packing {
         }
     }
 
-    /// The first of two numbers of 4 bits is in the high bits of its byte. Other numbers stay as they are.
+    /// Puts the first of two numbers of 4 bits in the high bits of its byte. Has no effect on other widths.
     #[must_use]
     pub const fn high_first(self) -> Self {
         Self { high_first: self.bits == 4, ..self }
     }
 
-    /// A number that is added to each, modulo 2 to the number of bits.
+    /// Adds `add` to each number, modulo 2 to the power of the number of bits.
     #[must_use]
     pub const fn add(self, add: u8) -> Self {
         Self { add, ..self }
     }
 
-    /// How many numbers there are: one more than the largest.
+    /// Returns how many different numbers there are: one more than the largest.
     pub(crate) const fn count(self) -> u64 {
         1 << self.bits
     }
 
-    /// The byte in which a number begins, and the bit there. Positions fit a `u64`, as the number of bytes does.
+    /// Returns the byte in which a number begins, and the bit in that byte. Positions fit a `u64`, because
+    /// the number of bytes does.
     pub(crate) fn place(self, number: u64) -> (u64, u32) {
         let bits = u64::from(self.bits);
         let (eights, rest) = (number / 8, number % 8 * bits);

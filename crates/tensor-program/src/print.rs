@@ -4,27 +4,27 @@ use std::fmt;
 
 use crate::Program;
 use crate::program::Step;
-use crate::scaling::By;
+use crate::scaling::ScaleOp;
 
 impl Program {
-    /// The steps in the order in which they are done, such as `transpose`, `cast f32`, `add 1`. Steps that take several tensors
-    /// print the names of the others, as far as `name` knows the inputs.
+    /// Lists the steps in the order in which they are done, such as `transpose`, `cast f32`, `add 1`. A step
+    /// that takes several tensors prints the names of the others, as far as `name` knows the inputs.
     #[must_use]
     pub fn steps(&self, name: &dyn Fn(usize) -> Option<String>) -> Vec<String> {
         self.chain(name, false)
     }
 
-    /// The steps that are done to the first tensor, without what is added to it; nothing is named.
+    /// Lists the steps that are done to the first tensor, without sums with other tensors. No input is named.
     #[must_use]
     pub fn steps_of_first(&self) -> Vec<String> {
         self.chain(&|_| None, true)
     }
 
-    /// The chain of steps to the first input; with `through_sums`, what is added on the way is left out.
+    /// Lists the steps from the first input on. With `through_sums`, tensors added on the way are left out.
     fn chain(&self, name: &dyn Fn(usize) -> Option<String>, through_sums: bool) -> Vec<String> {
         let mut steps = Vec::new();
         let mut program = self;
-        // Backwards.
+        // From the last step to the first.
         loop {
             if let (Step::Sum(first, _), true) = (&program.step, through_sums) {
                 program = first;
@@ -38,7 +38,7 @@ impl Program {
         steps
     }
 
-    /// What the last step is done to, unless its text names that.
+    /// Returns the program to which the last step is applied, unless the step's text includes it.
     fn chained(&self) -> Option<&Self> {
         match self.step {
             Step::Sum(..) | Step::LowRank { .. } => None,
@@ -46,7 +46,7 @@ impl Program {
         }
     }
 
-    /// The last step; nothing for an input.
+    /// Returns the text of the last step, or `None` for an input.
     fn step_text(&self, name: &dyn Fn(usize) -> Option<String>) -> Option<String> {
         Some(match &self.step {
             Step::Input { .. } => return None,
@@ -75,17 +75,17 @@ impl Program {
             Step::Pack(_) => "pack 4 bits".to_owned(),
             Step::AtMost { most, .. } => format!("at most {most}"),
             Step::Lookup { table, .. } => format!("look up in {}", Named(&table.text(name), table.shape())),
-            Step::Scale { scales, scaling, by, .. } => {
+            Step::Scale { scales, scaling, op, .. } => {
                 let blocks: Vec<String> = scaling.blocks().map(|block| block.to_string()).collect();
                 let blocks = match &blocks[..] {
                     _ if scaling.is_by_column() => " by groups of columns".to_owned(),
                     _ if scaling.is_in_blocks() => format!(" in blocks of {}", blocks.join(" × ")),
                     _ => String::new(),
                 };
-                let verb = match by {
-                    By::Times => "scale by",
-                    By::Minus => "subtract",
-                    By::Over => "divide by",
+                let verb = match op {
+                    ScaleOp::Times => "scale by",
+                    ScaleOp::Minus => "subtract",
+                    ScaleOp::Over => "divide by",
                 };
                 format!("{verb} {}{blocks}", Named(&scales.text(name), scales.shape()))
             }
@@ -97,7 +97,7 @@ impl Program {
         })
     }
 
-    /// The first input and the steps that follow.
+    /// Returns the first input and the steps that follow it.
     fn text(&self, name: &dyn Fn(usize) -> Option<String>) -> String {
         let mut first = self;
         while let Some(before) = first.chained() {
@@ -111,7 +111,7 @@ impl Program {
     }
 }
 
-/// The name of scales, or their shape if it is not known.
+/// The name of a tensor of scales, or its shape if the name is not known.
 struct Named<'a>(&'a str, &'a [u64]);
 
 impl fmt::Display for Named<'_> {
@@ -124,8 +124,8 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-/// Prints the steps in the order in which they are done, such as `transpose, cast f32, add 1`. An input that is unchanged prints
-/// nothing; of a concatenation, only what is done to the first tensor is printed.
+/// Prints the steps in the order in which they are done, such as `transpose, cast f32, add 1`. An unchanged
+/// input prints nothing. Of a concatenation, only the steps of the first tensor are printed.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.steps(&|_| None).join(", "))

@@ -6,11 +6,11 @@ use tensor_core::{DType, TensorInfo, element_count};
 
 use crate::ProgramError::{NotMovable, TooDeep, WrongResult, WrongShape, WrongType};
 use crate::packing::Packing;
-use crate::scaling::By;
+use crate::scaling::ScaleOp;
 use crate::types::{is_castable, is_number};
 use crate::{Affine, ProgramError, Scaling};
 
-/// The most steps in a row, so that programs from strangers cannot exhaust the stack.
+/// The most steps in a row, so that untrusted programs cannot exhaust the stack.
 const MAX_DEPTH: u32 = 64;
 
 /// The largest rank of a low-rank product, so that a row of the tall matrix is short.
@@ -28,7 +28,8 @@ pub struct Program {
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// The input tensor with this number. Dtype and shape do not always say how long its values are.
+    /// The input tensor with this number. The dtype and shape alone do not always give the length of its
+    /// values.
     Input { number: usize, nbytes: Option<u64> },
     /// Values that are part of the program.
     Constant(Vec<f32>),
@@ -50,18 +51,17 @@ pub(crate) enum Step {
     Cast(Box<Program>),
     /// The numbers of blocks.
     Dequantize(Box<Program>),
-    /// Numbers as blocks.
-    /// With the importance of each column, for each group of rows, if it is known.
+    /// Numbers as blocks, with the importance of each column for each group of rows, if it is known.
     Quantize(Box<Program>, Option<Arc<[f32]>>),
-    /// Each element and the scale that is for it.
-    Scale { of: Box<Program>, scales: Box<Program>, scaling: Scaling, by: By },
-    /// Numbers of a few bits each, which follow each other in bytes.
+    /// Each element combined with its scale.
+    Scale { of: Box<Program>, scales: Box<Program>, scaling: Scaling, op: ScaleOp },
+    /// Numbers of a few bits each, consecutive in bytes.
     Unpack { of: Box<Program>, packing: Packing },
-    /// Two numbers of 4 bits in each byte, the first in the low ones.
+    /// Two numbers of 4 bits in each byte, the first in the low bits.
     Pack(Box<Program>),
-    /// Numbers that are checked: none is larger.
+    /// The same numbers; reading one that is larger than `most` fails.
     AtMost { of: Box<Program>, most: u8 },
-    /// The element of a table for each number.
+    /// The element of a table at each index.
     Lookup { of: Box<Program>, table: Box<Program> },
     /// Scale × (number − zero point) of each element.
     Affine { of: Box<Program>, affine: Arc<Affine> },
@@ -74,7 +74,7 @@ pub(crate) enum Step {
 }
 
 impl Program {
-    /// An input tensor, unchanged. Inputs are numbered by the caller.
+    /// Returns an input tensor, unchanged. You choose the numbers of the inputs.
     #[must_use]
     pub fn input(number: usize, dtype: DType, shape: &[u64]) -> Self {
         Self {
@@ -85,33 +85,34 @@ impl Program {
         }
     }
 
-    /// An input tensor with the length that its file says: rows may be padded to whole blocks.
+    /// Returns an input tensor with the length in bytes that its file states, because rows may be padded to
+    /// whole blocks.
     #[must_use]
     pub fn tensor(number: usize, info: &TensorInfo<'_>) -> Self {
         let step = Step::Input { number, nbytes: Some(info.nbytes) };
         Self { step, dtype: info.dtype, shape: info.shape.to_vec(), depth: 1 }
     }
 
-    /// A vector of `f32` that is part of the program.
+    /// Returns a vector of `f32` that is part of the program.
     #[must_use]
     pub fn constant(values: Vec<f32>) -> Self {
         let shape = vec![values.len() as u64];
         Self { step: Step::Constant(values), dtype: DType::F32, shape, depth: 1 }
     }
 
-    /// The dtype of the result.
+    /// Returns the dtype of the result.
     #[must_use]
     pub const fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The shape of the result, outermost dimension first.
+    /// Returns the shape of the result, outermost dimension first.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The length of the result in bytes; `None` if it is more than a `u64` holds.
+    /// Returns the length of the result in bytes, or `None` if that does not fit a `u64`.
     #[must_use]
     pub fn nbytes(&self) -> Option<u64> {
         match &self.step {
@@ -120,7 +121,8 @@ impl Program {
         }
     }
 
-    /// The number of the input, if the result is that input's values as they are; its shape may be another.
+    /// Returns the number of the input if the result is the unchanged values of that input, possibly in
+    /// another shape.
     #[must_use]
     pub fn copied(&self) -> Option<usize> {
         match &self.step {
@@ -130,7 +132,8 @@ impl Program {
         }
     }
 
-    /// The numbers of the inputs, in the order in which the program names them. An input that is used twice is there twice.
+    /// Returns the numbers of the inputs in the order in which the program uses them. An input that is used
+    /// twice is listed twice.
     #[must_use]
     pub fn inputs(&self) -> Vec<usize> {
         let (mut found, mut rest) = (Vec::new(), vec![self]);
@@ -143,7 +146,7 @@ impl Program {
         found
     }
 
-    /// The programs whose results the last step takes, in the order in which it names them.
+    /// Returns the programs whose results the last step takes, in the step's order.
     pub(crate) fn before(&self) -> Vec<&Self> {
         match &self.step {
             Step::Input { .. } | Step::Constant(_) | Step::Known(_) => Vec::new(),
@@ -168,10 +171,10 @@ impl Program {
         }
     }
 
-    /// The same elements in another shape, which has as many.
+    /// Returns the same elements in another shape with as many elements.
     ///
     /// # Errors
-    /// [`ProgramError::WrongShape`] if it has not.
+    /// [`ProgramError::WrongShape`] if the number of elements differs.
     pub fn reshaped(self, shape: &[u64]) -> Result<Self, ProgramError> {
         const STEP: &str = "reshape";
         if self.shape == shape {
@@ -180,7 +183,7 @@ impl Program {
         if element_count(shape).is_none() || element_count(shape) != element_count(&self.shape) {
             return Err(self.wrong(STEP, format!("{shape:?} has another number of elements")));
         }
-        // Elements narrower than a byte lie one after the other, too, and a vector or a scalar has no rows.
+        // Elements narrower than a byte are consecutive too, and a vector or a scalar has no rows.
         let has_no_rows = self.shape.len() <= 1 && shape.len() <= 1;
         if !(has_no_rows || is_number(self.dtype) && self.nbytes().is_some()) {
             self.movable(STEP)?;
@@ -189,7 +192,7 @@ impl Program {
         Self::of(Step::Reshape(Box::new(self)), dtype, shape.to_vec())
     }
 
-    /// Dimensions in another order: dimension `i` of the result is dimension `axes[i]`.
+    /// Reorders the dimensions: dimension `i` of the result is dimension `axes[i]`.
     ///
     /// # Errors
     /// [`ProgramError::WrongShape`] if `axes` does not name each dimension once; [`ProgramError::NotMovable`] for blocks.
@@ -209,10 +212,10 @@ impl Program {
         Self::of(Step::Permute { of: Box::new(self), axes: axes.to_vec() }, dtype, shape)
     }
 
-    /// A matrix whose rows are the columns.
+    /// Transposes a matrix.
     ///
     /// # Errors
-    /// [`ProgramError::WrongShape`] if it is no matrix; [`ProgramError::NotMovable`] for blocks.
+    /// [`ProgramError::WrongShape`] if this is not a matrix; [`ProgramError::NotMovable`] for blocks.
     pub fn transposed(self) -> Result<Self, ProgramError> {
         match self.shape.len() {
             2 => self.permuted(&[1, 0]),
@@ -220,10 +223,11 @@ impl Program {
         }
     }
 
-    /// The indices from `start` on along one dimension, `len` of them.
+    /// Takes `len` indices along one dimension, from `start` on.
     ///
     /// # Errors
-    /// [`ProgramError::WrongShape`] if there are not so many; [`ProgramError::NotMovable`] for blocks.
+    /// [`ProgramError::WrongShape`] if the dimension has fewer indices; [`ProgramError::NotMovable`] for
+    /// blocks.
     pub fn sliced(self, axis: usize, start: u64, len: u64) -> Result<Self, ProgramError> {
         const STEP: &str = "slice";
         let Some(&there) = self.shape.get(axis) else {
@@ -242,7 +246,8 @@ impl Program {
         Self::of(Step::Slice { of: Box::new(self), axis, start }, dtype, shape)
     }
 
-    /// Tensors one after the other along a dimension. They have one dtype, and the same shape but for that dimension.
+    /// Joins tensors along a dimension. They have the same dtype, and the same shape except for that
+    /// dimension.
     ///
     /// # Errors
     /// [`ProgramError::WrongShape`] or [`ProgramError::WrongType`] if they do not fit together; [`ProgramError::NotMovable`] for
@@ -277,10 +282,10 @@ impl Program {
         Self::of(Step::Concat { parts, axis }, dtype, shape)
     }
 
-    /// Tensors of one shape, as the indices of a new first dimension.
+    /// Stacks tensors of the same shape along a new first dimension.
     ///
     /// # Errors
-    /// As [`concatenated`](Self::concatenated).
+    /// The errors of [`concatenated`](Self::concatenated).
     pub fn stacked(parts: Vec<Self>) -> Result<Self, ProgramError> {
         let with_one = |part: Self| {
             let shape: Vec<u64> = std::iter::once(1).chain(part.shape.iter().copied()).collect();
@@ -289,7 +294,7 @@ impl Program {
         Self::concatenated(parts.into_iter().map(with_one).collect::<Result<_, _>>()?, 0)
     }
 
-    /// A number added to each element, in `f32`.
+    /// Adds a number to each element, in `f32`.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if the dtype is not `f32`.
@@ -299,7 +304,7 @@ impl Program {
         Self::of(Step::Plus { of: Box::new(self), number }, DType::F32, shape)
     }
 
-    /// Each element times a number, in `f32`.
+    /// Multiplies each element by a number, in `f32`.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if the dtype is not `f32`.
@@ -309,7 +314,7 @@ impl Program {
         Self::of(Step::Times { of: Box::new(self), number }, DType::F32, shape)
     }
 
-    /// The sum of two tensors of one shape, in `f32`.
+    /// Adds two tensors of the same shape, in `f32`.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if a dtype is not `f32`, [`ProgramError::WrongShape`] if the shapes differ.
@@ -323,12 +328,13 @@ impl Program {
         Self::of(Step::Sum(Box::new(self), Box::new(other)), DType::F32, shape)
     }
 
-    /// The same numbers in another dtype. Each is rounded once: to the nearest, ties to even, if the dtype is a float, toward zero if
-    /// it is an integer. A number beyond the range becomes infinite or the end of the range. A NaN stays one; a dtype that has none
-    /// makes reading fail.
+    /// Converts the numbers to another dtype. Each number is rounded once: to the nearest, ties to even, if
+    /// the dtype is a float, and toward zero if it is an integer. A number beyond the range becomes infinite
+    /// or the end of the range. A NaN stays a NaN; if the dtype has no NaN, reading it fails.
     ///
     /// # Errors
-    /// [`ProgramError::WrongType`] and [`ProgramError::WrongResult`] for dtypes that are no numbers.
+    /// [`ProgramError::WrongType`] and [`ProgramError::WrongResult`] for dtypes whose elements are not
+    /// numbers.
     pub fn cast(self, to: DType) -> Result<Self, ProgramError> {
         const STEP: &str = "cast";
         if self.dtype == to {
@@ -344,10 +350,10 @@ impl Program {
         Self::of(Step::Cast(Box::new(self)), to, shape)
     }
 
-    /// The numbers of blocks, in `f32`.
+    /// Decodes blocks to `f32`.
     ///
     /// # Errors
-    /// [`ProgramError::WrongType`] for a dtype that is not quantized, or that nothing decodes.
+    /// [`ProgramError::WrongType`] for a dtype that is not quantized or has no decoder.
     pub fn dequantized(self) -> Result<Self, ProgramError> {
         const STEP: &str = "dequantize";
         if !self.dtype.is_quantized() || !ggml_quant::can_decode(self.dtype) {
@@ -357,12 +363,12 @@ impl Program {
         Self::of(Step::Dequantize(Box::new(self)), DType::F32, shape)
     }
 
-    /// Numbers as blocks. They are rounded to `f32` first, which blocks are made of. A number that is not finite then makes reading
-    /// fail.
+    /// Encodes numbers as blocks. They are rounded to `f32` first, because the encoders take `f32`. If a
+    /// number is not finite, reading fails.
     ///
     /// # Errors
-    /// [`ProgramError::WrongType`] if they are no numbers, [`ProgramError::WrongResult`] if nothing encodes the dtype,
-    /// [`ProgramError::WrongShape`] if rows are not whole blocks.
+    /// [`ProgramError::WrongType`] if the elements are not numbers, [`ProgramError::WrongResult`] if the
+    /// dtype has no encoder, [`ProgramError::WrongShape`] if rows are not whole blocks.
     pub fn quantized(self, to: DType) -> Result<Self, ProgramError> {
         const STEP: &str = "quantize";
         if !is_number(self.dtype) {
@@ -375,11 +381,13 @@ impl Program {
         Self::of(Step::Quantize(Box::new(self), None), to, shape)
     }
 
-    /// The same, where columns are of different importance: a number for each column, as many times as there are groups of rows of
-    /// the same length, such as experts.
+    /// Encodes numbers as blocks, as [`quantized`](Self::quantized) does, weighted by the importance of each
+    /// column. `importance` has one number for each column, repeated for each group of rows. All groups, such
+    /// as experts, have the same number of rows.
     ///
     /// # Errors
-    /// Those of [`quantized`](Self::quantized), and [`ProgramError::WrongShape`] if the rows are not as long or not so many groups.
+    /// The errors of [`quantized`](Self::quantized), and [`ProgramError::WrongShape`] if the importance does
+    /// not fit the rows and groups or the dtype has no weighted encoder.
     pub fn quantized_by(self, to: DType, importance: Arc<[f32]>) -> Result<Self, ProgramError> {
         let Self { shape, .. } = &self;
         let columns = shape.last().copied().unwrap_or_default();
@@ -401,42 +409,50 @@ impl Program {
         Ok(program)
     }
 
-    /// Each element times the scale that is for it, in `f32`. `scaling` says which one that is, for tensors of these two shapes.
+    /// Multiplies each element by its scale, in `f32`. `scaling` says which scale that is, for tensors of
+    /// these two shapes.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if a dtype is not `f32`, [`ProgramError::WrongShape`] if `scaling` is for tensors of other shapes.
     pub fn scaled(self, scales: Self, scaling: Scaling) -> Result<Self, ProgramError> {
-        self.by("scale", scales, scaling, By::Times)
+        self.combined("scale", scales, scaling, ScaleOp::Times)
     }
 
-    /// Each element minus the offset that is for it, in `f32`. `scaling` says which one that is, for tensors of these two shapes.
+    /// Subtracts from each element its offset, in `f32`. `scaling` says which offset that is, for tensors of
+    /// these two shapes.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if a dtype is not `f32`, [`ProgramError::WrongShape`] if `scaling` is for tensors of other shapes.
     pub fn minus(self, offsets: Self, scaling: Scaling) -> Result<Self, ProgramError> {
-        self.by("subtract", offsets, scaling, By::Minus)
+        self.combined("subtract", offsets, scaling, ScaleOp::Minus)
     }
 
-    /// Each element divided by the divisor that is for it, in `f32`. `scaling` says which one that is, for tensors of these two
-    /// shapes.
+    /// Divides each element by its divisor, in `f32`. `scaling` says which divisor that is, for tensors of
+    /// these two shapes.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if a dtype is not `f32`, [`ProgramError::WrongShape`] if `scaling` is for tensors of other shapes.
     pub fn divided(self, divisors: Self, scaling: Scaling) -> Result<Self, ProgramError> {
-        self.by("divide", divisors, scaling, By::Over)
+        self.combined("divide", divisors, scaling, ScaleOp::Over)
     }
 
-    fn by(self, step: &'static str, scales: Self, scaling: Scaling, by: By) -> Result<Self, ProgramError> {
+    fn combined(
+        self,
+        step: &'static str,
+        scales: Self,
+        scaling: Scaling,
+        op: ScaleOp,
+    ) -> Result<Self, ProgramError> {
         self.computes(step)?;
         scales.computes(step)?;
         if !scaling.fits(&self.shape, &scales.shape) {
             return Err(self.wrong(step, format!("scales of the shape {:?} are for another", scales.shape)));
         }
         let shape = self.shape.clone();
-        Self::of(Step::Scale { of: Box::new(self), scales: Box::new(scales), scaling, by }, DType::F32, shape)
+        Self::of(Step::Scale { of: Box::new(self), scales: Box::new(scales), scaling, op }, DType::F32, shape)
     }
 
-    /// Scale × (number − zero point) of each element, in `f64`.
+    /// Computes scale × (number − zero point) for each element, in `f64`.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if the dtype is not `f64`.
@@ -448,9 +464,9 @@ impl Program {
         Self::of(Step::Affine { of: Box::new(self), affine }, DType::F64, shape)
     }
 
-    /// The product of this matrix and `wide`, times a number: what a low-rank adapter adds to a weight. Both are `f32`, of shapes
-    /// `[rows, rank]` and `[rank, columns]`. An element is the sum of its products in `f32`, each rounded and added in the order of the
-    /// rank, times the number.
+    /// Multiplies this matrix by `wide` and by a number, which is what a low-rank adapter adds to a weight.
+    /// Both matrices are `f32`, of shapes `[rows, rank]` and `[rank, columns]`. An element is the sum of its
+    /// products in `f32`, each rounded and added in the order of the rank, times the number.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if a dtype is not `f32`, [`ProgramError::WrongShape`] if the shapes do not fit.
@@ -471,10 +487,12 @@ impl Program {
         Self::of(Step::LowRank { tall: Box::new(self), wide: Box::new(wide), number }, DType::F32, shape)
     }
 
-    /// The same program over other inputs: `of` returns what takes the place of an input, and `None` for one that stays.
+    /// Replaces inputs of the program: `of` returns the program that replaces an input, or `None` to keep the
+    /// input.
     ///
     /// # Errors
-    /// [`ProgramError::WrongShape`] if what takes the place of an input has another dtype or shape; [`ProgramError::TooDeep`].
+    /// [`ProgramError::WrongShape`] if a replacement has a different dtype or shape;
+    /// [`ProgramError::TooDeep`].
     pub fn over(&self, of: &impl Fn(usize) -> Option<Self>) -> Result<Self, ProgramError> {
         let boxed = |program: &Self| program.over(of).map(Box::new);
         let step = match &self.step {
@@ -502,8 +520,8 @@ impl Program {
             Step::Cast(before) => Step::Cast(boxed(before)?),
             Step::Dequantize(before) => Step::Dequantize(boxed(before)?),
             Step::Quantize(before, importance) => Step::Quantize(boxed(before)?, importance.clone()),
-            Step::Scale { of: before, scales, scaling, by } => {
-                Step::Scale { of: boxed(before)?, scales: boxed(scales)?, scaling: scaling.clone(), by: *by }
+            Step::Scale { of: before, scales, scaling, op } => {
+                Step::Scale { of: boxed(before)?, scales: boxed(scales)?, scaling: scaling.clone(), op: *op }
             }
             Step::Unpack { of: before, packing } => Step::Unpack { of: boxed(before)?, packing: *packing },
             Step::Pack(before) => Step::Pack(boxed(before)?),
@@ -528,7 +546,7 @@ impl Program {
         Ok(Self { depth: deepest.saturating_add(1), ..made })
     }
 
-    /// The shape, if a tensor of this shape and dtype is not too large.
+    /// Returns the shape, unless a tensor of this shape and dtype is too large or has a part of a block.
     fn shape_as(&self, step: &'static str, dtype: DType) -> Result<Vec<u64>, ProgramError> {
         match (dtype.nbytes(&self.shape), dtype.size()) {
             (Some(_), _) => Ok(self.shape.clone()),

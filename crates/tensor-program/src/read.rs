@@ -1,4 +1,4 @@
-//! The values of a program, in pieces.
+//! Computes the values of a program, in pieces.
 
 use tensor_core::{DType, SmallType, TensorInfo};
 
@@ -8,17 +8,17 @@ use crate::low_rank::Product;
 use crate::number::{add, from_bytes, to_bytes, update};
 use crate::packing::Packing;
 use crate::program::Step;
-use crate::{Failed, Program, ValueError, blocks};
+use crate::{Program, ReadError, ValueError, blocks};
 
-/// Where the values of inputs come from. A closure `|number, at, out|` is one.
+/// Reads the values of inputs. A closure `|number, at, out|` implements this.
 pub trait Inputs {
-    /// Why values cannot be read.
+    /// The error when values cannot be read.
     type Error;
 
     /// Fills `out` with values of an input from byte `at` on, little-endian and row-major.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// Returns an error if the values cannot be read.
     fn read(&mut self, number: usize, at: u64, out: &mut [u8]) -> Result<(), Self::Error>;
 }
 
@@ -33,10 +33,11 @@ impl<E, F: FnMut(usize, u64, &mut [u8]) -> Result<(), E>> Inputs for F {
 /// The most elements of a tensor that are converted or added at once. They are whole blocks of every dtype.
 const RUN: usize = 1 << 16;
 
-/// The most elements that are added at once: the more, the fewer times the wide matrix of a low-rank product is read.
+/// The most elements that are added at once. The more, the fewer times the wide matrix of a low-rank product
+/// is read.
 const SUMMED: usize = RUN << 2;
 
-/// So many bytes of an input that nobody asked for are read rather than asking again.
+/// The longest gap between two wanted ranges of an input, in bytes, that is read instead of reading twice.
 const GAP: u64 = 8 << 10;
 
 /// The shortest run of elements that is whole bytes, and its length.
@@ -48,38 +49,44 @@ struct Unit {
 
 impl Unit {
     fn of(dtype: DType) -> Self {
-        // A dtype without blocks is only copied or dequantized, which does not ask.
+        // Dtypes without blocks are only copied or dequantized, and neither uses the unit.
         let (elements, nbytes) = dtype.block().map_or((1, 1), |block| (block.elements, block.nbytes));
         Self { elements: u64::from(elements.max(1)), nbytes: u64::from(nbytes.max(1)) }
     }
 
-    /// The length in bytes of whole units.
+    /// Returns the length in bytes of whole units.
     fn nbytes_of(self, elements: u64) -> u64 {
         (elements / self.elements).saturating_mul(self.nbytes)
     }
 
-    /// The number of elements in whole units.
+    /// Returns the number of elements in whole units.
     fn elements_in(self, nbytes: usize) -> u64 {
         (nbytes as u64 / self.nbytes).saturating_mul(self.elements)
     }
 }
 
 impl Program {
-    /// Fills `out` with the values of the result from byte `at` on, little-endian and row-major. The range lies within the result.
-    /// Returns how many values the last step has not kept, if that is a cast.
+    /// Fills `out` with the values of the result from byte `at` on, little-endian and row-major. The range
+    /// must be within the result. If the last step is a cast, returns how many values it did not keep.
     ///
-    /// Besides `out`, this holds at most 1 MiB for each step, 4 MiB for one that follows a permutation or a sum, or as much as `out` where elements change places. Pieces of 1 MiB and
-    /// more are read in longer runs where a matrix is transposed.
+    /// Besides `out`, this holds at most 1 MiB for each step, 4 MiB for one that follows a permutation or a
+    /// sum, or as much as `out` where elements change places. Where a matrix is transposed, pieces of 1 MiB
+    /// and more are read in longer runs.
     ///
     /// # Errors
-    /// [`Failed::Read`] with the first error of `inputs`; [`Failed::Values`] if a value cannot be computed.
-    pub fn read<I: Inputs>(&self, at: u64, out: &mut [u8], inputs: &mut I) -> Result<Lost, Failed<I::Error>> {
+    /// [`ReadError::Read`] with the first error of `inputs`; [`ReadError::Values`] if a value cannot be computed.
+    pub fn read<I: Inputs>(
+        &self,
+        at: u64,
+        out: &mut [u8],
+        inputs: &mut I,
+    ) -> Result<Lost, ReadError<I::Error>> {
         if let Step::Input { number, .. } = &self.step {
-            return inputs.read(*number, at, out).map(|()| Lost::default()).map_err(Failed::Read);
+            return inputs.read(*number, at, out).map(|()| Lost::default()).map_err(ReadError::Read);
         }
         let unit = Unit::of(self.dtype());
         let len = size(unit.nbytes);
-        // The first and the last unit may be there in part.
+        // The first and the last unit may be only partly within `out`.
         let skip = size(at % unit.nbytes);
         let (mut first, mut rest) = ((at / unit.nbytes).saturating_mul(unit.elements), out);
         let mut lost = Lost::default();
@@ -95,14 +102,14 @@ impl Program {
         Ok(lost)
     }
 
-    /// Fills `out` with a part of one unit, from byte `skip` of it on.
+    /// Fills `out` with a part of one unit, from byte `skip` of the unit on.
     fn part<I: Inputs>(
         &self,
         first: u64,
         skip: usize,
         out: &mut [u8],
         inputs: &mut I,
-    ) -> Result<Lost, Failed<I::Error>> {
+    ) -> Result<Lost, ReadError<I::Error>> {
         if out.is_empty() {
             return Ok(Lost::default());
         }
@@ -113,13 +120,18 @@ impl Program {
         Ok(lost)
     }
 
-    /// The length of an element in bytes, where those are whole.
+    /// Returns the length of an element in bytes, for dtypes whose elements are whole bytes.
     fn size(&self) -> usize {
         size(Unit::of(self.dtype()).nbytes)
     }
 
-    /// Like [`elements`](Self::elements), with zeros beyond the last element.
-    fn padded<I: Inputs>(&self, first: u64, out: &mut [u8], inputs: &mut I) -> Result<(), Failed<I::Error>> {
+    /// Like [`elements`](Self::elements), but fills with zeros beyond the last element.
+    fn padded<I: Inputs>(
+        &self,
+        first: u64,
+        out: &mut [u8],
+        inputs: &mut I,
+    ) -> Result<(), ReadError<I::Error>> {
         let begin = Unit::of(self.dtype()).nbytes_of(first);
         let there = size(self.nbytes().unwrap_or(0).saturating_sub(begin)).min(out.len());
         let (out, beyond) = out.split_at_mut(there);
@@ -127,20 +139,20 @@ impl Program {
         self.elements(first, out, inputs).map(drop)
     }
 
-    /// Fills `out` with whole units, from the element `first` on, which begins one.
+    /// Fills `out` with whole units, from the element `first` on, which begins a unit.
     pub(crate) fn elements<I: Inputs>(
         &self,
         first: u64,
         out: &mut [u8],
         inputs: &mut I,
-    ) -> Result<Lost, Failed<I::Error>> {
+    ) -> Result<Lost, ReadError<I::Error>> {
         if out.is_empty() {
             return Ok(Lost::default());
         }
         match &self.step {
             Step::Input { number, .. } => {
                 let at = Unit::of(self.dtype()).nbytes_of(first);
-                inputs.read(*number, at, out).map_err(Failed::Read)?;
+                inputs.read(*number, at, out).map_err(ReadError::Read)?;
             }
             Step::Constant(values) => {
                 let values = values.get(size(first)..).unwrap_or_default();
@@ -223,10 +235,10 @@ impl Program {
         first: u64,
         out: &mut [f32],
         inputs: &mut I,
-    ) -> Result<(), Failed<I::Error>> {
+    ) -> Result<(), ReadError<I::Error>> {
         match &self.step {
             Step::Cast(of) if of.decodes_at(first, out.len()) => {
-                // What a cast does, without floats in bytes in between.
+                // Does what a cast does, without writing the floats to bytes in between.
                 let mut source = vec![0; size(Unit::of(of.dtype()).nbytes_of(out.len() as u64))];
                 of.padded(first, &mut source, inputs)?;
                 if let Some(small) = SmallType::from_dtype(of.dtype()) {
@@ -238,7 +250,7 @@ impl Program {
                 let nbytes = of.nbytes().unwrap_or(0);
                 let info = TensorInfo::with_nbytes("", of.dtype(), of.shape(), nbytes, true);
                 blocks::decode(&info, first, out, |at, bytes| of.read(at, bytes, inputs).map(drop))
-                    .map_err(Failed::flatten)
+                    .map_err(ReadError::flatten)
             }
             Step::Lookup { of, table } => {
                 let mut values = vec![0.0; size(table.shape().iter().product())];
@@ -246,14 +258,14 @@ impl Program {
                 let mut numbers = vec![0; out.len()];
                 of.elements(first, &mut numbers, inputs)?;
                 for (out, &number) in out.iter_mut().zip(&numbers) {
-                    // The table has as many elements as there are numbers.
+                    // The table has an element for each number.
                     *out = values.get(usize::from(number)).copied().unwrap_or(f32::NAN);
                 }
                 Ok(())
             }
-            Step::Scale { of, scales, scaling, by } => {
+            Step::Scale { of, scales, scaling, op } => {
                 of.floats(first, out, inputs)?;
-                scaling.apply(*by, first, out, |begin, count| {
+                scaling.apply(*op, first, out, |begin, count| {
                     let mut found = vec![0.0; size(count)];
                     scales.floats(begin, &mut found, inputs).map(|()| found)
                 })
@@ -285,21 +297,23 @@ impl Program {
         first: u64,
         out: &mut [u8],
         inputs: &mut I,
-    ) -> Result<(), Failed<I::Error>> {
-        // What an input gives costs little beside the asking, and so do numbers of few bits; what is computed costs more.
+    ) -> Result<(), ReadError<I::Error>> {
+        // Reading a gap from an input, or unpacking it, costs little compared with another read. Computing it
+        // costs more.
         let is_cheap = self.copied().is_some() || self.is_unpacked();
         let gap = if is_cheap { GAP } else { 0 };
         layout.gather(first, out, (self.size(), gap), &mut |at, out| self.elements(at, out, inputs).map(drop))
     }
 
-    /// The values that `of` has once they are cast to this one's dtype, if `of` adds a product to floats of 16 bits of the same dtype.
+    /// If `of` adds a product to 16-bit floats of this program's dtype, computes the cast of that sum in one
+    /// go. Otherwise returns `None`.
     fn merge_halves<I: Inputs>(
         &self,
         of: &Self,
         first: u64,
         out: &mut [u8],
         inputs: &mut I,
-    ) -> Option<Result<Lost, Failed<I::Error>>> {
+    ) -> Option<Result<Lost, ReadError<I::Error>>> {
         let Step::Sum(base, product) = &of.step else { return None };
         let (Step::Cast(base), Some(product)) = (&base.step, Product::of(product)) else { return None };
         if base.dtype() != self.dtype() || !matches!(self.dtype(), DType::BF16 | DType::F16) {
@@ -319,7 +333,7 @@ impl Program {
         first: u64,
         out: &mut [u8],
         inputs: &mut I,
-    ) -> Result<Lost, Failed<I::Error>> {
+    ) -> Result<Lost, ReadError<I::Error>> {
         if let Some(lost) = self.merge_halves(of, first, out, inputs) {
             return lost;
         }
@@ -363,7 +377,7 @@ impl Program {
         first: u64,
         out: &mut [u8],
         inputs: &mut I,
-    ) -> Result<(), Failed<I::Error>> {
+    ) -> Result<(), ReadError<I::Error>> {
         let to = Unit::of(self.dtype());
         let (mut at, mut floats) = (first, Vec::new());
         let run = size(to.nbytes_of(of.run() as u64));
@@ -378,7 +392,8 @@ impl Program {
         Ok(())
     }
 
-    /// The same, where columns are of different importance. Whole rows are encoded, because ggml's scales depend on all of them.
+    /// Encodes the elements of another tensor as blocks, weighted by the importance of each column. Whole
+    /// rows are encoded, because ggml's scales depend on the whole row.
     fn quantize_rows<I: Inputs>(
         &self,
         of: &Self,
@@ -386,7 +401,7 @@ impl Program {
         first: u64,
         out: &mut [u8],
         inputs: &mut I,
-    ) -> Result<(), Failed<I::Error>> {
+    ) -> Result<(), ReadError<I::Error>> {
         let to = Unit::of(self.dtype());
         let columns = self.shape().last().copied().unwrap_or_default().max(1);
         let rows = self.shape().iter().rev().skip(1).fold(1u64, |rows, dim| rows.saturating_mul(*dim));
@@ -418,7 +433,7 @@ impl Program {
         first: u64,
         out: &mut [f32],
         inputs: &mut I,
-    ) -> Result<(), Failed<I::Error>> {
+    ) -> Result<(), ReadError<I::Error>> {
         if self.is_computed() {
             return self.floats(first, out, inputs);
         }
@@ -428,14 +443,15 @@ impl Program {
             from_bytes(&source, out);
         } else {
             let mut middle = vec![0; out.len().saturating_mul(size_of::<f32>())];
-            // A NaN stays one, and numbers beyond the range become infinite, which the encoder refuses.
+            // A NaN stays a NaN, and numbers beyond the range become infinite; the encoder refuses both.
             _ = cast(self.dtype(), DType::F32, &source, &mut middle);
             from_bytes(&middle, out);
         }
         Ok(())
     }
 
-    /// The number of elements that the next step takes at once. Where elements change places, more of them are read in longer runs.
+    /// Returns the number of elements that the next step takes at once. It is larger where elements change
+    /// places, so that they are read in longer runs.
     fn run(&self) -> usize {
         const MOVED: usize = RUN << 3;
         match &self.step {
@@ -453,14 +469,15 @@ impl Program {
         }
     }
 
-    /// Whether these are floats of at most a byte, and so many of them from `first` on are whole units of a short run.
+    /// Checks whether these are floats of at most a byte, and whether the `count` elements from `first` on
+    /// are whole units and few enough for one run.
     fn decodes_at(&self, first: u64, count: usize) -> bool {
         let unit = Unit::of(self.dtype()).elements;
         let is_small = self.dtype().is_float() && SmallType::from_dtype(self.dtype()).is_some();
         is_small && count <= RUN && first.is_multiple_of(unit) && (count as u64).is_multiple_of(unit)
     }
 
-    /// Whether the last step computes floats.
+    /// Checks whether the last step computes floats.
     const fn is_computed(&self) -> bool {
         matches!(
             self.step,
@@ -468,7 +485,7 @@ impl Program {
         )
     }
 
-    /// Whether the last step that is more than another shape takes numbers from bytes.
+    /// Checks whether the last step, apart from changes of the shape, takes numbers from bytes.
     fn is_unpacked(&self) -> bool {
         match &self.step {
             Step::Unpack { .. } => true,
@@ -485,7 +502,7 @@ impl Program {
         first: u64,
         out: &mut [u8],
         inputs: &mut I,
-    ) -> Result<(), Failed<I::Error>> {
+    ) -> Result<(), ReadError<I::Error>> {
         let (mut at, mut source) = (first, Vec::new());
         for out in out.chunks_mut(self.run()) {
             let end = at.saturating_add(out.len() as u64);
@@ -508,7 +525,7 @@ impl Program {
         first: u64,
         out: &mut [u8],
         inputs: &mut I,
-    ) -> Result<(), Failed<I::Error>> {
+    ) -> Result<(), ReadError<I::Error>> {
         let size = self.size();
         let inner: u64 = self.shape().iter().skip(axis).skip(1).product();
         let run = |part: &Self| part.shape().get(axis).map_or(0, |len| len.saturating_mul(inner));
@@ -536,7 +553,12 @@ impl Program {
 }
 
 /// Adds the elements of another `f32` tensor to `out`.
-fn sum<I: Inputs>(of: &Program, first: u64, out: &mut [u8], inputs: &mut I) -> Result<(), Failed<I::Error>> {
+fn sum<I: Inputs>(
+    of: &Program,
+    first: u64,
+    out: &mut [u8],
+    inputs: &mut I,
+) -> Result<(), ReadError<I::Error>> {
     if let Some(product) = Product::of(of) {
         let out = out.as_chunks_mut::<4>().0;
         return product.add(first, out, &mut |of, first, out| of.floats(first, out, inputs));
@@ -565,7 +587,7 @@ fn apply(affine: &crate::Affine, first: u64, out: &mut [u8]) {
     }
 }
 
-/// A length in memory; one that is longer saturates.
+/// Converts a length to `usize`, saturating.
 fn size(n: u64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }

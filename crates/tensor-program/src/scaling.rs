@@ -1,15 +1,15 @@
-//! Quantized weights with scales in another tensor: finds the scale of each element.
+//! Finds the scale of each element of a quantized weight whose scales are in another tensor.
 
 use std::sync::Arc;
 
 use tensor_core::DisplayShape;
 
-/// The block size if the model does not state one. Most checkpoints with scales of blocks use it.
+/// The block size if the model does not state one. Most checkpoints with a scale for each block use it.
 const USUAL_BLOCK: u64 = 128;
 
-/// What is done to an element with its scale.
+/// How an element is combined with its scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum ScaleOp {
     /// The element times the scale.
     Times,
     /// The element minus the scale.
@@ -18,12 +18,13 @@ pub(crate) enum By {
     Over,
 }
 
-/// Which elements of a weight each of its scales is for.
+/// Says which elements of a weight each scale is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scaling {
     /// The dimensions of the weight, slowest first, without those of length 1. Empty if there is one scale.
     dims: Vec<Dim>,
-    /// For a matrix: the number of the scale in its row for each column, if the columns are not in blocks.
+    /// For a matrix whose columns are not in blocks: for each column, the number of its scale within a row of
+    /// scales.
     columns: Option<Arc<[u32]>>,
 }
 
@@ -37,11 +38,11 @@ struct Dim {
 }
 
 impl Scaling {
-    /// Finds which elements of a weight each scale is for, from both shapes and from the block size that the model states, if it
-    /// does: one scale for the whole weight, one for each row, or one for each block.
+    /// Finds which elements of a weight each scale is for: one scale for the whole weight, one for each row,
+    /// or one for each block. `stated` is the block size that the model states, if it does.
     ///
     /// # Errors
-    /// Text that says why that is not clear.
+    /// A text that says why the shapes do not determine this.
     pub fn new(weight: &[u64], scales: &[u64], stated: Option<&[u64]>) -> Result<Self, String> {
         if scales.iter().all(|&n| n == 1) {
             return Ok(Self { dims: Vec::new(), columns: None });
@@ -54,7 +55,7 @@ impl Scaling {
             )
         };
         let aligned = aligned(weight, scales).ok_or_else(|| unclear(""))?;
-        // The stated block size is for the last dimensions; dimensions before them stack matrices.
+        // The stated block size is for the last dimensions; any dimensions before them stack matrices.
         let stated = stated.filter(|_| !is_by_row(weight, &aligned));
         let first_stated = weight.len().saturating_sub(stated.map_or(0, <[u64]>::len));
         let mut dims = Vec::new();
@@ -71,10 +72,12 @@ impl Scaling {
         Ok(Self { dims, columns: None })
     }
 
-    /// The scaling of a matrix with `rows` rows that has `groups` scales for each row, and for each column the number of one of them.
+    /// Returns the scaling of a matrix with `rows` rows. Each row has `groups` scales, and `columns` has the
+    /// number of the scale for each column.
     ///
     /// # Errors
-    /// Text that says which number is not that of a scale.
+    /// A text that says which column has a number that is not below `groups`, or that there are too many
+    /// groups.
     pub fn by_column(rows: u64, groups: u64, columns: Arc<[u32]>) -> Result<Self, String> {
         if let Some((column, number)) =
             columns.iter().enumerate().find(|(_, number)| u64::from(**number) >= groups)
@@ -85,53 +88,56 @@ impl Scaling {
         if groups > len || rows.checked_mul(len).is_none() {
             return Err(format!("{groups} groups are more than {len} columns"));
         }
-        // The blocks are not asked for.
+        // Where columns are numbered, nothing uses the block sizes.
         let dims = [Dim { len: rows, block: 1, scales: rows }, Dim { len, block: 1, scales: groups }];
         Ok(Self { dims: dims.into(), columns: Some(columns) })
     }
 
-    /// Whether each column of a matrix says which scale of the row is for it.
+    /// Checks whether each column of a matrix says which scale of the row is for it.
     #[must_use]
     pub const fn is_by_column(&self) -> bool {
         self.columns.is_some()
     }
 
-    /// Whether a scale is for a block, and not for a row, a column or the whole tensor. Only then does the block size matter.
+    /// Checks whether a scale is for a block, rather than for a row, a column or the whole tensor. Only then
+    /// does the block size matter.
     #[must_use]
     pub fn is_in_blocks(&self) -> bool {
         self.dims.iter().any(|dim| dim.scales != 1 && dim.scales != dim.len)
     }
 
-    /// Whether this is for a weight and scales of these shapes.
+    /// Checks whether this is for a weight and scales of these shapes.
     pub(crate) fn fits(&self, weight: &[u64], scales: &[u64]) -> bool {
         let lens = weight.iter().filter(|&&len| len > 1 || self.columns.is_some());
         let count = self.dims.iter().try_fold(1u64, |count, dim| count.checked_mul(dim.scales));
-        // One scale is for a weight of any shape.
+        // A single scale fits a weight of any shape.
         let is_same_shape = self.dims.is_empty() || lens.eq(self.dims.iter().map(|dim| &dim.len));
         weight.contains(&0) || is_same_shape && count.is_some() && tensor_core::element_count(scales) == count
     }
 
-    /// How many elements of each dimension have the same scale, without dimensions of length 1; empty for one scale.
+    /// Returns how many elements of each dimension have the same scale, without dimensions of length 1. Empty
+    /// if there is a single scale.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = u64> {
         self.dims.iter().map(|dim| dim.block)
     }
 
-    /// Multiplies `values`, the weight's elements from `first` on, by their scales, or what `by` says. `read(first, count)` reads
-    /// `count` scales; it is asked for at most as many scales as there are values, or as one row of a matrix has.
+    /// Multiplies `values`, the weight's elements from `first` on, by their scales, or combines them as `op`
+    /// says. `read(first, count)` reads `count` scales. It is called for at most as many scales as there are
+    /// values, or as one row of a matrix has.
     pub(crate) fn apply<E>(
         &self,
-        by: By,
+        op: ScaleOp,
         first: u64,
         values: &mut [f32],
         mut read: impl FnMut(u64, u64) -> Result<Vec<f32>, E>,
     ) -> Result<(), E> {
         let Some((columns, rows)) = self.dims.split_last() else {
             let scale = read(0, 1)?;
-            update(by, values, scale.first().copied().unwrap_or(f32::NAN));
+            update(op, values, scale.first().copied().unwrap_or(f32::NAN));
             return Ok(());
         };
         if let Some(numbers) = &self.columns {
-            return apply_by_column(by, numbers, columns.scales, (first, values), read);
+            return apply_by_column(op, numbers, columns.scales, (first, values), read);
         }
         let (mut at, mut rest) = (first, values);
         while !rest.is_empty() {
@@ -147,7 +153,7 @@ impl Scaling {
             if len <= left {
                 let (begin, end) = (column / columns.block, (column + len - 1) / columns.block + 1);
                 let scales = read(scale_row(rows, row) * columns.scales + begin, end - begin)?;
-                update_row(by, piece, column, columns.block, &scales);
+                update_row(op, piece, column, columns.block, &scales);
             } else {
                 let last = scale_row(rows, row + (len - 1) / columns.len);
                 let begin = scale_row(rows, row);
@@ -155,7 +161,7 @@ impl Scaling {
                 let (width, in_row) = (size(columns.len), size(columns.scales));
                 for (number, values) in (row..).zip(piece.chunks_mut(width)) {
                     let own = size(scale_row(rows, number) - begin) * in_row;
-                    update_row(by, values, 0, columns.block, scales.get(own..).unwrap_or_default());
+                    update_row(op, values, 0, columns.block, scales.get(own..).unwrap_or_default());
                 }
             }
             (at, rest) = (at + len, tail);
@@ -164,8 +170,9 @@ impl Scaling {
     }
 }
 
-/// The shape of the scales, with one dimension for each of the weight's. Missing dimensions at the end are 1, so that `[rows]` has
-/// the scales of rows. A dimension of 1 may follow each dimension of blocks, as in `[rows, 1, columns, 1]`.
+/// Returns the shape of the scales with as many dimensions as the weight. Missing dimensions at the end are
+/// 1, so that `[rows]` has the scales of rows. A dimension of 1 may follow each dimension of blocks, as in
+/// `[rows, 1, columns, 1]`.
 fn aligned(weight: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     let mut aligned = scales.to_vec();
     if scales.len() == 2 * weight.len() && scales.as_chunks::<2>().0.iter().all(|pair| pair[1] == 1) {
@@ -180,12 +187,12 @@ fn aligned(weight: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     Some(aligned)
 }
 
-/// Whether each dimension has one scale in all, or one for each index.
+/// Checks whether each dimension has one scale in total, or one for each index.
 fn is_by_row(weight: &[u64], scales: &[u64]) -> bool {
     weight.iter().zip(scales).all(|(len, scales)| *scales == 1 || scales == len)
 }
 
-/// The number of elements in a block, if blocks of that size give this number of scales.
+/// Returns the number of elements in a block, if blocks of that size give this number of scales.
 fn block(len: u64, scales: u64, stated: Option<u64>) -> Option<u64> {
     let covers = |&block: &u64| block > 0 && len.div_ceil(block) == scales;
     match stated {
@@ -198,7 +205,7 @@ fn block(len: u64, scales: u64, stated: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The row of scales for a row of the weight.
+/// Returns the row of scales for a row of the weight.
 fn scale_row(dims: &[Dim], mut row: u64) -> u64 {
     let (mut index, mut stride) = (0, 1);
     for dim in dims.iter().rev() {
@@ -208,9 +215,9 @@ fn scale_row(dims: &[Dim], mut row: u64) -> u64 {
     index
 }
 
-/// Applies the scales of a matrix that its columns number, `groups` of them for each row.
+/// Applies the scales of a matrix whose columns have numbered scales, `groups` of them for each row.
 fn apply_by_column<E>(
-    by: By,
+    op: ScaleOp,
     numbers: &[u32],
     groups: u64,
     (first, values): (u64, &mut [f32]),
@@ -220,7 +227,7 @@ fn apply_by_column<E>(
     let (mut at, mut rest) = (first, values);
     while !rest.is_empty() {
         let (row, column) = (at / width as u64, size(at % width as u64));
-        // Whole rows, or a part of one.
+        // Whole rows, or a part of one row.
         let whole = if column > 0 { 0 } else { rest.len() / width };
         let count = if whole == 0 { width - column } else { whole * width };
         let (piece, tail) = rest.split_at_mut(count.min(rest.len()));
@@ -228,7 +235,7 @@ fn apply_by_column<E>(
         for (values, scales) in piece.chunks_mut(width).zip(scales.chunks_exact(size(groups).max(1))) {
             for (value, &number) in values.iter_mut().zip(numbers.iter().skip(column)) {
                 let scale = scales.get(number as usize).copied().unwrap_or(f32::NAN);
-                update(by, std::slice::from_mut(value), scale);
+                update(op, std::slice::from_mut(value), scale);
             }
         }
         (at, rest) = (at + piece.len() as u64, tail);
@@ -236,20 +243,20 @@ fn apply_by_column<E>(
     Ok(())
 }
 
-/// Updates a part of a row that begins at `column`. The first scale is the one for this column.
-fn update_row(by: By, values: &mut [f32], column: u64, block: u64, scales: &[f32]) {
+/// Updates a part of a row that begins at `column`. The first of `scales` is the scale of this column.
+fn update_row(op: ScaleOp, values: &mut [f32], column: u64, block: u64, scales: &[f32]) {
     let head = size(block - column % block).min(values.len());
     let (head, rest) = values.split_at_mut(head);
     for (values, &scale) in [head].into_iter().chain(rest.chunks_mut(size(block))).zip(scales) {
-        update(by, values, scale);
+        update(op, values, scale);
     }
 }
 
-fn update(by: By, values: &mut [f32], scale: f32) {
-    match by {
-        By::Times => values.iter_mut().for_each(|value| *value *= scale),
-        By::Minus => values.iter_mut().for_each(|value| *value -= scale),
-        By::Over => values.iter_mut().for_each(|value| *value /= scale),
+fn update(op: ScaleOp, values: &mut [f32], scale: f32) {
+    match op {
+        ScaleOp::Times => values.iter_mut().for_each(|value| *value *= scale),
+        ScaleOp::Minus => values.iter_mut().for_each(|value| *value -= scale),
+        ScaleOp::Over => values.iter_mut().for_each(|value| *value /= scale),
     }
 }
 
@@ -266,7 +273,8 @@ mod tests {
         Scaling::new(weight, scales, stated)
     }
 
-    /// Checks every element against the formula: its scale is that of the block that contains its indices.
+    /// Checks every element against the definition: its scale is the one of the block that contains its
+    /// indices.
     fn check(weight: &[u64], scales: &[u64], blocks: &[u64], stated: Option<&[u64]>) {
         let scaling = scaling(weight, scales, stated).unwrap();
         let count = weight.iter().product::<u64>();
@@ -292,10 +300,11 @@ mod tests {
                     assert!(n <= len, "{weight:?} {scales:?}: {n} scales for {len}");
                     Ok::<_, ()>((begin..begin + n).map(scale).collect())
                 };
-                scaling.apply(By::Times, first, &mut values, read).unwrap();
+                scaling.apply(ScaleOp::Times, first, &mut values, read).unwrap();
                 let found = (first..).zip(&values).find(|&(at, value)| expected(at) != *value);
                 assert_eq!(found, None, "{weight:?} {scales:?} in pieces of {piece}");
-                // Skips elements for short pieces, which are slow in large weights.
+                // Skips elements for short pieces, because checking all of a large weight in short pieces is
+                // slow.
                 first += if piece < 64 { len + count / 50 } else { len };
             }
         }
@@ -328,7 +337,7 @@ mod tests {
         for scales in [&[][..], &[1], &[1, 1, 1, 1]] {
             let scaling = scaling(&[3, 5], scales, Some(&[128, 128])).unwrap();
             let mut values = [1.0, f32::INFINITY, -2.0];
-            scaling.apply(By::Times, 4, &mut values, |_, _| Ok::<_, ()>(vec![0.5])).unwrap();
+            scaling.apply(ScaleOp::Times, 4, &mut values, |_, _| Ok::<_, ()>(vec![0.5])).unwrap();
             assert_eq!(values, [0.5, f32::INFINITY, -1.0]);
         }
     }
@@ -354,7 +363,7 @@ mod tests {
             why,
             "scales of shape [5, 2] do not fit its shape [576, 256] in blocks of 64, which the model states"
         );
-        // Scales of rows need no block.
+        // Scales of rows do not need a block size.
         assert!(scaling(&[576, 256], &[576, 1], Some(&[128, 128])).is_ok());
         // A weight without elements has nothing to scale.
         assert!(scaling(&[0, 256], &[0, 2], None).is_ok());

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use tensor_core::{SmallType, TensorInfo};
 
-use crate::{Affine, DType, Failed, Lost, Program, ProgramError, Scaling, ValueError};
+use crate::{Affine, DType, Lost, Program, ProgramError, ReadError, Scaling, ValueError};
 
-/// The bytes of an input: element `i` of input `n` is `1000 n + i`, as a float.
+/// Returns the values of an input: element `i` of input `n` is `1000 n + i`, as a float.
 fn input(number: usize, count: u64) -> Vec<f32> {
     (0..count).map(|i| (1000 * number as u64 + i) as f32).collect()
 }
 
-/// All values of a program over `f32`, read in pieces of `piece` bytes.
+/// Returns all values of a program over `f32`, read in pieces of `piece` bytes.
 fn values(program: &Program, piece: usize) -> Vec<f32> {
     let len = usize::try_from(program.nbytes().unwrap()).unwrap();
     let mut bytes = vec![0; len];
@@ -33,12 +33,12 @@ fn f32s(number: usize, shape: &[u64]) -> Program {
     Program::input(number, DType::F32, shape)
 }
 
-/// The place in a row-major tensor of `shape` of an index.
+/// Returns the position of an index in a row-major tensor of `shape`.
 fn place(shape: &[u64], index: &[u64]) -> u64 {
     shape.iter().zip(index).fold(0, |at, (len, i)| at * len + i)
 }
 
-/// All indices of a shape, in order.
+/// Returns all indices of a shape, in order.
 fn indices(shape: &[u64]) -> Vec<Vec<u64>> {
     shape.iter().fold(vec![Vec::new()], |all, len| {
         all.iter().flat_map(|index| (0..*len).map(move |i| [&index[..], &[i]].concat())).collect()
@@ -48,7 +48,7 @@ fn indices(shape: &[u64]) -> Vec<Vec<u64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Every element of a permuted tensor is the one that the definition names, in pieces of any length.
+    /// Every element of a permuted tensor is the one that the definition names, for pieces of any length.
     #[test]
     fn permuted_elements_are_where_they_belong(
         (shape, axes) in prop::collection::vec(1..5u64, 1..5).prop_flat_map(|shape| {
@@ -66,7 +66,7 @@ proptest! {
         prop_assert_eq!(values(&program, piece), expected);
     }
 
-    /// Concatenated tensors, sliced again, are the tensors.
+    /// Slices of concatenated tensors are the tensors again.
     #[test]
     fn concatenated_tensors_can_be_told_apart(
         (shape, axis) in prop::collection::vec(1..5u64, 1..4).prop_flat_map(|shape| {
@@ -99,7 +99,7 @@ proptest! {
         prop_assert_eq!(values(&sliced, piece), values(&parts[1], 64));
     }
 
-    /// A program and then its undoing give back the input.
+    /// A program followed by its undoing gives back the input.
     #[test]
     fn undone_is_as_it_was(
         steps in prop::collection::vec(0..5u8, 1..6),
@@ -171,7 +171,7 @@ fn a_large_transposed_matrix_is_read_in_runs() {
     };
     program.read(0, &mut out, &mut read).unwrap();
     assert!(reads <= 6, "{reads}");
-    // A cast takes as much at once as is asked for, and parts of rows are read together, too.
+    // A cast takes as much at once as the caller reads, and parts of rows are read together, too.
     let cast = Program::input(0, DType::BF16, &[512, 512]).transposed().unwrap().cast(DType::F16).unwrap();
     let mut reads = 0;
     let mut read = |_: usize, _: u64, out: &mut [u8]| {
@@ -187,7 +187,7 @@ fn a_large_transposed_matrix_is_read_in_runs() {
 fn an_error_of_an_input_is_returned() {
     let program = f32s(0, &[2, 2]).transposed().unwrap();
     let mut read = |_: usize, _: u64, _: &mut [u8]| Err("damaged");
-    assert_eq!(program.read(0, &mut [0; 16], &mut read), Err(Failed::Read("damaged")));
+    assert_eq!(program.read(0, &mut [0; 16], &mut read), Err(ReadError::Read("damaged")));
 }
 
 #[test]
@@ -277,8 +277,8 @@ fn bytes_of(program: &Program, inputs: &[Vec<u8>], piece: usize) -> Result<(Vec<
         };
         match program.read((number * piece) as u64, out, &mut read) {
             Ok(found) => lost.add(found),
-            Err(Failed::Values(error)) => return Err(error),
-            Err(Failed::Read(never)) => match never {},
+            Err(ReadError::Values(error)) => return Err(error),
+            Err(ReadError::Read(never)) => match never {},
         }
     }
     Ok((bytes, lost))
@@ -292,7 +292,7 @@ fn bytes(floats: &[f32]) -> Vec<u8> {
     floats.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// Numbers that no dtype lacks, and as many as `count`.
+/// Returns `count` small numbers that every dtype can hold.
 fn numbers(count: usize) -> Vec<f32> {
     (0..count).map(|n| (n % 7) as f32).collect()
 }
@@ -301,7 +301,7 @@ fn numbers(count: usize) -> Vec<f32> {
 fn every_number_is_cast_in_pieces_of_any_length() {
     let castable = DType::ALL.iter().copied().filter(|&dtype| crate::is_castable(dtype));
     for to in castable.filter(|dtype| *dtype != DType::F32) {
-        // A count that fills no last byte, but for a dtype that has only whole ones.
+        // A count that does not fill the last byte, except for a dtype that has only whole bytes.
         let count = if to.nbytes(&[301]).is_some() { 301 } else { 304 };
         let source = bytes(&numbers(usize::try_from(count).unwrap()));
         let program = Program::input(0, DType::F32, &[count]).cast(to).unwrap();
@@ -310,7 +310,7 @@ fn every_number_is_cast_in_pieces_of_any_length() {
             let (pieces, _) = bytes_of(&program, std::slice::from_ref(&source), piece).unwrap();
             assert_eq!(pieces, whole, "{to}, pieces of {piece}");
         }
-        // Numbers from 0 to 6, as far as the dtype has them, come back.
+        // Numbers from 0 to 6 come back if the dtype can hold them.
         let back = Program::input(0, to, &[count]).cast(DType::F32).unwrap();
         for piece in [5, 4000] {
             let (found, _) = bytes_of(&back, std::slice::from_ref(&whole), piece).unwrap();
@@ -319,12 +319,12 @@ fn every_number_is_cast_in_pieces_of_any_length() {
                 assert_eq!(found, source, "{to}");
             }
         }
-        // From any dtype to one whose elements are narrower, beginning within a byte.
+        // Casts from any dtype to one whose elements are narrower, beginning within a byte.
         let narrow = Program::input(0, to, &[count]).cast(DType::I4);
         if to != DType::I4 {
             let narrow = narrow.unwrap();
             let all = bytes_of(&narrow, std::slice::from_ref(&whole), 4000);
-            // One dtype has no 0 and makes it a NaN.
+            // F8E8M0 has no 0 and makes it a NaN.
             assert_eq!(all.is_err(), to == DType::F8E8M0, "{to}");
             assert_eq!(bytes_of(&narrow, std::slice::from_ref(&whole), 1), all, "{to}");
         }
@@ -355,7 +355,7 @@ fn a_cast_counts_what_it_loses_and_finds_what_it_cannot_make() {
 
 #[test]
 fn blocks_are_what_their_crate_makes() {
-    // The first has more elements than are encoded at once.
+    // The first matrix has more elements than are encoded at once.
     for (dtype, rows) in [(DType::Q8_0, 275), (DType::Q4_0, 9), (DType::Q4K, 9), (DType::Q6K, 9)] {
         let values: Vec<f32> = (0..rows * 256).map(|n| ((n * 37 % 1001) as f32 - 500.0) / 64.0).collect();
         let program = Program::input(0, DType::F32, &[rows, 256]).quantized(dtype).unwrap();
@@ -372,7 +372,7 @@ fn blocks_are_what_their_crate_makes() {
             let (found, _) = bytes_of(&back, std::slice::from_ref(&expected), piece).unwrap();
             assert_eq!(floats(&found), decoded, "{dtype}");
         }
-        // From one kind of blocks to another.
+        // Converts from one kind of blocks to another.
         let again = back.quantized(DType::Q5_0).unwrap();
         assert_eq!(again.to_string(), "dequantize f32, quantize q5_0");
         let mut twice = vec![0; usize::try_from(again.nbytes().unwrap()).unwrap()];
@@ -478,7 +478,8 @@ fn a_low_rank_product_is_the_product() {
     );
 }
 
-/// Halves are merged in place; it is what a sum in `f32` and a cast make, with the same counts.
+/// A product is added to 16-bit floats in place. The result and the counts equal those of a sum in `f32` and
+/// a cast.
 #[test]
 fn a_product_is_added_to_halves_and_rounded_once() {
     let (rows, columns) = (70, 1000);
@@ -529,12 +530,12 @@ fn moves_are_done_before_a_product() {
         (stack, "reshape [12, 2]) × (c) × 0.5, reshape [1, 12, 5])"),
     ] {
         assert!(program.multiplies() && !f32s(0, &[2]).multiplies());
-        let inward = program.clone().inward().unwrap();
-        assert_eq!((inward.dtype(), inward.shape()), (program.dtype(), program.shape()));
+        let moved = program.clone().with_moves_first().unwrap();
+        assert_eq!((moved.dtype(), moved.shape()), (program.dtype(), program.shape()));
         let names = |number: usize| Some(["a", "b", "c", "d", "e", "f"][number].to_owned());
-        let text = inward.steps(&names).join(", ");
+        let text = moved.steps(&names).join(", ");
         assert!(text.contains(step), "{text}");
-        assert_eq!(bytes_of(&inward, &sizes, 8).unwrap().0, bytes_of(&program, &sizes, 8).unwrap().0);
+        assert_eq!(bytes_of(&moved, &sizes, 8).unwrap().0, bytes_of(&program, &sizes, 8).unwrap().0);
     }
 }
 

@@ -1,21 +1,22 @@
-//! What dtypes are to a program: numbers, and which hold the values of which.
+//! What programs know about dtypes: which are numbers, and which can hold every value of another.
 
 use tensor_core::DType::{self, BF16, F16};
 use tensor_core::{Kind, SmallType};
 
-/// Whether elements of this dtype are numbers or booleans, so that they can be cast.
+/// Checks whether elements of this dtype are numbers or booleans, so that they can be cast.
 #[must_use]
 pub const fn is_number(dtype: DType) -> bool {
     matches!(dtype.kind(), Kind::Bool | Kind::Int | Kind::UInt | Kind::Float)
 }
 
-/// Whether values can be cast to this dtype. T1 is excluded, because it has only signs, and a sign is not a rounded number.
+/// Checks whether values can be cast to this dtype. T1 is excluded, because it has only signs, and a sign is
+/// not a rounded number.
 #[must_use]
 pub fn is_castable(dtype: DType) -> bool {
     is_number(dtype) && dtype != DType::T1
 }
 
-/// Whether `wide` can hold every value of `narrow`.
+/// Checks whether `wide` can hold every value of `narrow`.
 #[must_use]
 pub fn holds_every_value(wide: DType, narrow: DType) -> bool {
     let bits = |dtype: DType| {

@@ -1,17 +1,19 @@
-//! The way back: from the result of a program to its inputs.
+//! Undoes programs: computes the inputs from the result.
 
 use crate::program::Step;
 use crate::{Program, ProgramError};
 
 impl Program {
-    /// The programs that give the inputs back, each with the number of its input. `result` is where the result of this program
-    /// comes from there, with its dtype and shape.
+    /// Returns the programs that compute the inputs from the result of this program, each with the number of
+    /// its input. `result` is the program that supplies the result, with its dtype and shape.
     ///
-    /// A sum with a number is undone by the difference, which rounding may keep from being exact; compare if that matters.
+    /// Adding a number is undone by subtracting it, which may not be exact because of rounding. Compare the
+    /// values if that matters.
     ///
     /// # Errors
-    /// [`ProgramError::NotInvertible`] for a slice, blocks, the sum or product of two tensors, scales, or a product with 0;
-    /// [`ProgramError::WrongShape`] if `result` has not the shape of this program.
+    /// [`ProgramError::NotInvertible`] for a slice, blocks, packed numbers, a table lookup, the sum or
+    /// product of two tensors, scales, or a product with 0; [`ProgramError::WrongShape`] if `result` has a
+    /// different shape than this program.
     pub fn undone(&self, result: Self) -> Result<Vec<(usize, Self)>, ProgramError> {
         if result.shape() != self.shape() {
             let why = format!("the result has the shape {:?}", result.shape());

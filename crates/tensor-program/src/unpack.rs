@@ -1,15 +1,16 @@
-//! Numbers of a few bits each, taken from bytes, and numbers that are places in a table.
+//! Unpacks numbers of a few bits from bytes, and looks numbers up in a table.
 
 use crate::packing::Packing;
 use crate::program::Step;
 use crate::{DType, Program, ProgramError};
 
 impl Program {
-    /// The numbers of a few bits that the bytes of each row contain, as `u8`. The last dimension becomes as long as there are numbers
-    /// in a row.
+    /// Unpacks numbers of a few bits from the bytes of each row, as `u8`. The last dimension becomes the
+    /// number of numbers in a row.
     ///
     /// # Errors
-    /// [`ProgramError::WrongType`] if the dtype is not `u8`, [`ProgramError::WrongShape`] if the bytes of a row are no whole numbers.
+    /// [`ProgramError::WrongType`] if the dtype is not `u8`, [`ProgramError::WrongShape`] if the bytes of a
+    /// row do not hold whole numbers.
     pub fn unpacked(self, packing: Packing) -> Result<Self, ProgramError> {
         const STEP: &str = "unpack";
         if self.dtype() != DType::U8 {
@@ -20,15 +21,15 @@ impl Program {
         let numbers =
             |bytes: u64| bytes.checked_mul(8).filter(|all| all.is_multiple_of(bits)).map(|all| all / bits);
         match shape.last_mut().and_then(|last| numbers(*last).map(|numbers| *last = numbers)) {
-            // Four times as many bytes are positions, too.
+            // With four bytes for each number, positions still fit a `u64`.
             Some(()) if DType::F32.nbytes(&shape).is_some() => {}
             _ => return Err(self.wrong(STEP, format!("its rows are no whole numbers of {bits} bits"))),
         }
         Self::of(Step::Unpack { of: Box::new(self), packing }, DType::U8, shape)
     }
 
-    /// The bytes that numbers of 4 bits are packed to, two in each, the first in the low bits: what [`unpacked`](Self::unpacked) takes
-    /// apart. The last dimension becomes half as long. Of larger numbers, the low bits are taken.
+    /// Packs numbers of 4 bits two to a byte, the first in the low bits; [`unpacked`](Self::unpacked)
+    /// reverses this. The last dimension becomes half as long. Of larger numbers, only the low bits are kept.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if the numbers are not `u8`, [`ProgramError::WrongShape`] if a row has an odd number of them.
@@ -45,7 +46,7 @@ impl Program {
         Self::of(Step::Pack(Box::new(self)), DType::U8, shape)
     }
 
-    /// The same numbers. Reading one that is larger than `most` fails.
+    /// Keeps the numbers, but makes reading fail for a number larger than `most`.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if the numbers are not `u8`.
@@ -61,8 +62,8 @@ impl Program {
         Self::of(Step::AtMost { of: Box::new(self), most }, DType::U8, shape)
     }
 
-    /// The element of a vector of `f32` for each number, which is its place there. The vector has an element for each number that
-    /// there can be.
+    /// Replaces each number by the element at that index of `table`, a vector of `f32` with an element for
+    /// each possible number.
     ///
     /// # Errors
     /// [`ProgramError::WrongType`] if the numbers are not `u8` or the vector is not `f32`, [`ProgramError::WrongShape`] if the vector
@@ -101,7 +102,7 @@ mod tests {
         (0..len).map(|at| (at * 151 + at / 7 * 89 + 13) as u8).collect()
     }
 
-    /// Reads a program in pieces of several lengths, all of which give the same.
+    /// Reads a program in pieces of several lengths, which must all give the same values.
     fn read(program: &Program, input: &[u8]) -> Vec<u8> {
         let len = program.nbytes().unwrap() as usize;
         let mut source = |_: usize, at: u64, out: &mut [u8]| {
@@ -164,7 +165,7 @@ mod tests {
         let packing = Packing::of_bits(4).unwrap();
         let unpacked = Program::input(0, DType::U8, &[5, 8]).unpacked(packing).unwrap();
         assert_eq!(read(&unpacked.clone().packed().unwrap(), &input), input);
-        // The other way round within each byte.
+        // Swaps the two numbers within each byte.
         let turned =
             unpacked.reshaped(&[5, 8, 2]).unwrap().sliced(2, 1, 1).unwrap().reshaped(&[20, 2]).unwrap();
         let expected: Vec<u8> = input.as_chunks::<2>().0.iter().map(|[a, b]| a >> 4 | b & 0xf0).collect();
@@ -178,7 +179,7 @@ mod tests {
             Ok::<_, Infallible>(())
         };
         let error = checked.read(0, &mut [0; 4], &mut source).unwrap_err();
-        let crate::Failed::Values(error) = error;
+        let crate::ReadError::Values(error) = error;
         assert_eq!(error.to_string(), "element 0 is 10, and at most 9 can be kept");
     }
 

@@ -1,24 +1,25 @@
-//! The histogram: numpy's edges, and counting by comparison with them.
+//! The histogram: computes numpy's edges and counts elements by comparing them with the edges.
 
 use super::element::Element;
 use super::{BINS, Histogram, MAX_VALUE_SPAN};
 
-/// The edges between the first and the last.
+/// The number of edges between the first and the last.
 const INNER: usize = BINS - 1;
 
-/// Edges that are compared with one load of an element: as many as registers hold.
+/// The number of edges that are compared each time an element is loaded: as many as registers hold.
 const TOGETHER: usize = 3;
 
-/// Elements that are counted in 32 bits, and stay in the first-level cache meanwhile.
+/// The number of elements that are counted in 32 bits, and stay in the first-level cache meanwhile.
 const BLOCK: usize = 1 << 12;
 
-/// Places for the values of a small span: 21 rounded up to a power of two, so that a mask keeps an index inside.
+/// Counters for the values of a small span: 21 rounded up to a power of two, so that a mask keeps an index in
+/// bounds.
 const PLACES: usize = 32;
 
-/// The edges of ten bins as `numpy.linspace(min, max, 11)` computes them.
+/// Computes the edges of ten bins as `numpy.linspace(min, max, 11)` does.
 ///
-/// Two cases beyond numpy: if `max - min` overflows, the edges are computed from halves; if the span is too small for ten bins,
-/// where numpy raises an error, edges coincide and bins between them are empty.
+/// Two cases go beyond numpy. If `max - min` overflows, the edges are computed from halves. If the span is
+/// too small for ten bins, numpy raises an error; here, edges coincide and the bins between them are empty.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn edges(min: f64, max: f64) -> [f64; BINS + 1] {
     let span = max - min;
@@ -31,19 +32,19 @@ pub(super) fn edges(min: f64, max: f64) -> [f64; BINS + 1] {
             return max;
         }
         let i = i as f64;
-        // numpy: a step that underflows to zero is not multiplied.
+        // As in numpy, a step that underflows to zero is not multiplied.
         let offset = if step == 0.0 { i / BINS as f64 * span } else { i * step };
         last = ((offset + start) * scale).max(last).min(max);
         last
     })
 }
 
-/// The bin of a value between the first and the last edge.
+/// Returns the bin of a value between the first and the last edge.
 pub(super) fn bin(edges: &[f64; BINS + 1], value: f64) -> usize {
     edges.iter().skip(1).take(INNER).filter(|&&edge| value >= edge).count()
 }
 
-/// Counts elements for the histogram that fits them.
+/// Counts elements for the kind of histogram that fits them.
 #[derive(Clone)]
 pub(super) enum Counter<T: Element> {
     Bins(Bins<T>),
@@ -75,7 +76,7 @@ impl<T: Element> Counter<T> {
         }
     }
 
-    /// The bins, if there are any.
+    /// Returns the bins, if there are any.
     pub(super) const fn bins(&mut self) -> Option<&mut Bins<T>> {
         match self {
             Self::Bins(bins) => Some(bins),
@@ -91,7 +92,8 @@ impl<T: Element> Counter<T> {
         }
     }
 
-    /// The histogram of `count` finite values, when `pos_inf` infinities were counted as well. `None` if that does not fit.
+    /// Returns the histogram of `count` finite values, given that `pos_inf` infinities were counted as well,
+    /// or `None` if the counts contradict each other.
     pub(super) fn finish(&self, count: u64, pos_inf: u64) -> Option<Histogram> {
         Some(match self {
             &Self::Constant(value) => Histogram::Constant { value, count },
@@ -112,10 +114,10 @@ impl<T: Element> Counter<T> {
     }
 }
 
-/// How many elements reach each inner edge; a NaN reaches none, an infinity all or none.
+/// Counts how many elements reach each inner edge. A NaN reaches none, and an infinity reaches all or none.
 ///
-/// Nine comparisons are faster than computing the bin, since they need no table and handle several elements in one instruction,
-/// and they are exact where rounding puts the computed bin beside the right one.
+/// Nine comparisons are faster than computing the bin, because they need no table and handle several elements
+/// in one instruction. They are also exact where rounding would put the computed bin next to the right one.
 #[derive(Clone)]
 pub(super) struct Bins<T: Element> {
     edges: [f64; BINS + 1],
@@ -138,7 +140,7 @@ impl<T: Element> Bins<T> {
 }
 
 impl<T: Element> Bins<T> {
-    /// Adds `count` elements between `low` and `high`, if they are all in one bin.
+    /// Adds `count` elements between `low` and `high` if they all belong to one bin; otherwise returns false.
     pub(super) fn add_range(&mut self, low: T, high: T, count: u64) -> bool {
         if self.inner.iter().any(|&edge| low.reaches(edge) != high.reaches(edge)) {
             return false;
@@ -167,7 +169,7 @@ fn reached<T: Element>(values: &[T], edges: [T::Edge; TOGETHER]) -> [u32; TOGETH
     counts
 }
 
-/// How often each integer of a small span occurs.
+/// Counts how often each integer of a small span occurs.
 #[derive(Clone)]
 pub(super) struct Values {
     first: i128,

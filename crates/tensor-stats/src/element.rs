@@ -1,40 +1,41 @@
-//! The element types, as the passes need them.
+//! The element types, with the operations that the passes need.
 
 use half::{bf16, f16};
 
-/// One value of a tensor: a number, and an order-preserving integer key.
+/// One value of a tensor: a number with an order-preserving integer key.
 ///
-/// Keys and bits are in the low `WIDTH` bits of a `u64`. Bits with the same sign bit and the same high bits have keys with
-/// the same high bits, which lets tables count raw bits and be read in the order of keys.
+/// Keys and bits are in the low `WIDTH` bits of a `u64`. Bits with the same sign bit and the same high bits
+/// have keys with the same high bits. So a table can count raw bits and be read in the order of keys.
 pub(super) trait Element: bytemuck::Pod + PartialOrd + Send + Sync {
-    /// Bits of one element.
+    /// The number of bits of an element.
     const WIDTH: u32;
-    /// Whether there are NaN and infinities.
+    /// Whether the type has NaN and infinities.
     const FLOAT: bool;
-    /// What a bin's lower edge is compared as.
+    /// The type in which the lower edge of a bin is compared.
     type Edge: Copy + Send + Sync;
 
     fn to_f64(self) -> f64;
-    /// The value, if it is an integer.
+    /// Returns the value if it is an integer.
     fn exact(self) -> Option<i128>;
     fn is_finite(self) -> bool;
     fn bits(self) -> u64;
     fn from_bits(bits: u64) -> Self;
-    /// The element in this machine's byte order, when it was read as if it had been.
+    /// Returns the element in this machine's byte order, given that its little-endian bytes were read in that
+    /// order.
     fn swapped(self) -> Self;
-    /// Whether `bits & mask == wanted`, in the type's own width.
+    /// Checks whether `bits & mask == wanted`, in the type's own width.
     fn matches(self, mask: u64, wanted: u64) -> bool;
-    /// 16 of the bits (or all, if there are fewer) from `shift` on.
+    /// Returns 16 of the bits (or all, if there are fewer) from `shift` on.
     fn digit(self, shift: u32) -> u16;
     fn edge(edge: f64) -> Self::Edge;
-    /// Whether the value is equal to or above the edge.
+    /// Checks whether the value is equal to or above the edge.
     fn reaches(self, edge: Self::Edge) -> bool;
-    /// The order-preserving key of these bits; −0 is below +0.
+    /// Returns the order-preserving key of these bits; −0 is below +0.
     fn key(bits: u64) -> u64;
     fn from_key(key: u64) -> Self;
 }
 
-/// What is alike in all types. The casts are between integers of which the low bits are wanted.
+/// The methods that all types share. The casts are between integers of which only the low bits are wanted.
 macro_rules! bits {
     ($type:ident, $bits:ident) => {
         const WIDTH: u32 = $bits::BITS;
@@ -139,7 +140,8 @@ macro_rules! float {
                 $self_to_edge(self) >= edge
             }
 
-            // Negative numbers descend as their bits ascend: all of their bits are turned, of others the sign alone.
+            // Negative numbers descend as their bits ascend, so all their bits are inverted. For other
+            // numbers, only the sign bit is inverted.
             fn key(bits: u64) -> u64 {
                 let sign = 1 << (Self::WIDTH - 1);
                 let all = u64::MAX >> (64 - Self::WIDTH);
@@ -160,7 +162,8 @@ float!(bf16, u16, f64, std::convert::identity, f64::from);
 float!(f32, u32, f32, round_up, std::convert::identity);
 float!(f64, u64, f64, std::convert::identity, std::convert::identity);
 
-/// The smallest `f32` that is not below `edge`: an `f32` reaches the one exactly if it reaches the other.
+/// Returns the smallest `f32` that is not below `edge`. An `f32` reaches the result exactly if it reaches
+/// `edge`.
 #[allow(clippy::cast_possible_truncation)]
 fn round_up(edge: f64) -> f32 {
     let near = edge as f32;

@@ -1,4 +1,4 @@
-//! Running a pass over all values: on this thread or on several, from memory or from the caller's reader.
+//! Runs a pass over all values, on this thread or on several, from memory or from the caller's reader.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,27 +6,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::element::Element;
 use super::sum::{Span, fold};
 
-/// Elements that are read at once, at most.
+/// The most elements that are read at once.
 pub(super) const CHUNK: u64 = 1 << 16;
 
-/// Ranges that a reader is asked for begin at multiples of this many elements, the largest of ggml's blocks.
+/// Each read begins at a multiple of this many elements, which is the size of ggml's largest blocks.
 const ALIGNMENT: u64 = 256;
 
-/// Threads take pieces of about this share of the tensor. It bounds what is kept of each piece.
+/// Threads take pieces of about this share of the tensor. It bounds how many sums of pieces are kept.
 const PIECES: u64 = 512;
 
 const MAX_THREADS: usize = 16;
 
 /// Why a pass ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Halt {
+pub(super) enum PassError {
     Read,
     Changed,
     Unsupported,
 }
 
-type Read<'a> = dyn FnMut(u64, &mut [u8]) -> Result<(), Halt> + 'a;
-type SharedRead<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), Halt> + Sync + 'a;
+type Read<'a> = dyn FnMut(u64, &mut [u8]) -> Result<(), PassError> + 'a;
+type SharedRead<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), PassError> + Sync + 'a;
 
 /// Values that several threads can read.
 #[derive(Clone, Copy)]
@@ -36,27 +36,29 @@ pub(super) enum Shared<'a> {
     Read(&'a SharedRead<'a>),
 }
 
-/// What reads the values.
+/// How the values are read.
 pub(super) enum Exec<'a> {
     Alone(&'a mut Read<'a>),
     Together(Shared<'a>, usize),
 }
 
-/// What one worker knows of the values it has seen in one pass. Merging must not depend on order.
+/// What one worker has found in the values that it has seen in one pass. Merging workers must not depend on
+/// their order.
 pub(super) trait Pass<T>: Send {
-    /// Takes some values in, and returns what they add to the sum that the pass is after, added by [`pairwise`].
+    /// Processes some values, and returns what they add to the sum that the pass computes, added by
+    /// [`pairwise`].
     ///
     /// [`pairwise`]: super::sum::pairwise
     fn chunk(&mut self, values: &[T]) -> f64;
 }
 
 impl Exec<'_> {
-    /// Shows all values to workers made by `new`; returns the sum in numpy's order, and the workers.
+    /// Passes all values to workers made by `new`. Returns the sum in numpy's order, and the workers.
     pub(super) fn pass<T: Element, P: Pass<T>>(
         &mut self,
         count: u64,
         new: &(dyn Fn() -> P + Sync),
-    ) -> Result<(f64, Vec<P>), Halt> {
+    ) -> Result<(f64, Vec<P>), PassError> {
         let whole = Span { first: 0, len: count };
         match self {
             Self::Alone(read) => {
@@ -74,24 +76,29 @@ fn together<T: Element, P: Pass<T>>(
     threads: usize,
     whole: Span,
     new: &(dyn Fn() -> P + Sync),
-) -> Result<(f64, Vec<P>), Halt> {
+) -> Result<(f64, Vec<P>), PassError> {
     let grain = CHUNK.max(whole.len / PIECES);
     let mut spans = Vec::new();
-    fold::<Halt>(whole, grain, &mut |span| {
+    fold::<PassError>(whole, grain, &mut |span| {
         spans.push(span);
         Ok(0.0)
     })?;
-    let crew =
-        Crew { shared, count: whole.len, spans, next: AtomicUsize::new(0), stop: AtomicBool::new(false) };
-    let threads = threads.clamp(1, MAX_THREADS).min(crew.spans.len());
+    let shared_pass = SharedPass {
+        shared,
+        count: whole.len,
+        spans,
+        next: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+    };
+    let threads = threads.clamp(1, MAX_THREADS).min(shared_pass.spans.len());
     let finished = Mutex::new(Vec::new());
     let work = || {
-        let outcome = crew.work(new());
+        let outcome = shared_pass.work(new());
         finished.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(outcome);
     };
-    everybody(threads, &work);
+    run_on_threads(threads, &work);
     let finished = finished.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut sums = vec![0.0; crew.spans.len()];
+    let mut sums = vec![0.0; shared_pass.spans.len()];
     let mut passes = Vec::with_capacity(finished.len());
     for outcome in finished {
         let (pass, own) = outcome?;
@@ -103,16 +110,16 @@ fn together<T: Element, P: Pass<T>>(
         }
     }
     let mut sums = sums.into_iter();
-    let sum = fold(whole, grain, &mut |_| sums.next().ok_or(Halt::Changed))?;
+    let sum = fold(whole, grain, &mut |_| sums.next().ok_or(PassError::Changed))?;
     Ok((sum, passes))
 }
 
 /// Runs `work` on this thread and on `threads - 1` others.
 #[cfg(feature = "parallel")]
-fn everybody(threads: usize, work: &(dyn Fn() + Sync)) {
+fn run_on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // Where no more threads can be had, those that there are do the work.
+            // If no more threads can be started, those that have started do the work.
             if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -122,12 +129,12 @@ fn everybody(threads: usize, work: &(dyn Fn() + Sync)) {
 }
 
 #[cfg(not(feature = "parallel"))]
-fn everybody(_: usize, work: &(dyn Fn() + Sync)) {
+fn run_on_threads(_: usize, work: &(dyn Fn() + Sync)) {
     work();
 }
 
-/// What the workers of one pass share.
-struct Crew<'a> {
+/// The state that the workers of one pass share.
+struct SharedPass<'a> {
     shared: Shared<'a>,
     count: u64,
     spans: Vec<Span>,
@@ -135,10 +142,10 @@ struct Crew<'a> {
     stop: AtomicBool,
 }
 
-/// A worker's knowledge, and the sums of the spans that it took, by their number.
-type Outcome<P> = Result<(P, Vec<(usize, f64)>), Halt>;
+/// The result of a worker's pass, and the sums of the spans that it took, by the number of the span.
+type Outcome<P> = Result<(P, Vec<(usize, f64)>), PassError>;
 
-impl Crew<'_> {
+impl SharedPass<'_> {
     fn work<T: Element, P: Pass<T>>(&self, pass: P) -> Outcome<P> {
         let feed = match self.shared {
             Shared::Memory(bytes) => Feed::Memory(bytes),
@@ -151,9 +158,9 @@ impl Crew<'_> {
             let Some(&span) = self.spans.get(index) else { break };
             match worker.run(span) {
                 Ok(sum) => sums.push((index, sum)),
-                Err(halt) => {
+                Err(error) => {
                     self.stop.store(true, Ordering::Relaxed);
-                    return Err(halt);
+                    return Err(error);
                 }
             }
         }
@@ -171,7 +178,7 @@ impl<'a, T: Element, P: Pass<T>> Worker<'a, T, P> {
         Self { window: Window { feed, count, buffer: Vec::new() }, pass }
     }
 
-    fn run(&mut self, span: Span) -> Result<f64, Halt> {
+    fn run(&mut self, span: Span) -> Result<f64, PassError> {
         let Self { window, pass } = self;
         fold(span, CHUNK, &mut |span| Ok(pass.chunk(window.view(span)?)))
     }
@@ -183,7 +190,7 @@ enum Feed<'a> {
     Shared(&'a SharedRead<'a>),
 }
 
-/// A view of the part of the tensor that is looked at, typed, in this machine's byte order.
+/// A typed view of a part of the tensor, in this machine's byte order.
 struct Window<'a, T> {
     feed: Feed<'a>,
     count: u64,
@@ -191,10 +198,10 @@ struct Window<'a, T> {
 }
 
 impl<T: Element> Window<'_, T> {
-    fn view(&mut self, span: Span) -> Result<&[T], Halt> {
+    fn view(&mut self, span: Span) -> Result<&[T], PassError> {
         let Span { first, len } = span;
         if let Feed::Memory(bytes) = self.feed {
-            let bytes = part(bytes, size_of::<T>(), span).ok_or(Halt::Changed)?;
+            let bytes = part(bytes, size_of::<T>(), span).ok_or(PassError::Changed)?;
             if cfg!(target_endian = "little")
                 && let Ok(values) = bytemuck::try_cast_slice(bytes)
             {
@@ -209,8 +216,8 @@ impl<T: Element> Window<'_, T> {
             .saturating_add(len)
             .checked_next_multiple_of(ALIGNMENT)
             .map_or(self.count, |end| end.min(self.count));
-        // A chunk and less than 256 elements on both sides: fits any `usize`.
-        let total = usize::try_from(end - start).map_err(|_| Halt::Changed)?;
+        // A chunk and fewer than 256 elements on both sides fit any `usize`.
+        let total = usize::try_from(end - start).map_err(|_| PassError::Changed)?;
         self.buffer.resize(total, T::zeroed());
         let bytes = bytemuck::cast_slice_mut::<T, u8>(&mut self.buffer);
         match &mut self.feed {
@@ -219,11 +226,11 @@ impl<T: Element> Window<'_, T> {
             Feed::Shared(read) => read(start, bytes)?,
         }
         let inner = Span { first: first - start, len };
-        part(native(&mut self.buffer), 1, inner).ok_or(Halt::Changed)
+        part(native(&mut self.buffer), 1, inner).ok_or(PassError::Changed)
     }
 }
 
-/// Elements `span` of `items`, each of which takes `size` of them.
+/// Returns the elements `span`, each of which takes `size` of the `items`.
 fn part<I>(items: &[I], size: usize, span: Span) -> Option<&[I]> {
     let first = usize::try_from(span.first).ok()?.checked_mul(size)?;
     let len = usize::try_from(span.len).ok()?.checked_mul(size)?;

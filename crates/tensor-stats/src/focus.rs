@@ -1,32 +1,35 @@
-//! What a second pass has to look at, after a first one has counted the highest 16 bits of all values.
+//! Finds which values a second pass has to process, after the first one has counted the highest 16 bits of
+//! all values.
 //!
-//! Most of these digits tell the bin of the histogram for all values that have them. What is left is at most nine digits at
-//! the edges of bins, and those at the middle: a look at a small table finds the values that have one of them.
+//! Most of these digits determine the histogram bin of every value that has them. What remains are at most
+//! nine digits at the edges of bins, and the digits of the median. A lookup in a small table finds the values
+//! that have one of these digits.
 
 use super::bins::{Bins, Counter};
 use super::element::Element;
 use super::gather::{Gather, Gathered, Zone};
 
-/// Entries of the table, one for each digit.
+/// The number of entries of the table, one for each digit.
 const DIGITS: usize = 1 << 16;
-/// Values are looked at this many at a time.
+/// The number of values that are checked at a time.
 const GROUP: usize = 16;
-/// The share of values that is few enough: of more, comparing all is faster.
+/// If more than one in so many values remains, comparing all values is faster.
 const FEW: u64 = 8;
 
-/// The bin of a value with this digit depends on its other bits.
+/// Marks a digit whose values belong to different bins, depending on their other bits.
 const EDGE: u8 = 1;
-/// A value with this digit may be the median.
+/// Marks a digit whose values may be the median.
 const MIDDLE: u8 = 2;
 
-/// Which digits have to be looked at.
+/// The digits whose values have to be processed.
 pub(super) struct Focus {
     flags: Vec<u8>,
 }
 
 impl Focus {
-    /// Puts whole digits into the bins of `counter`, and says which are left. `None`, and nothing is counted, if that
-    /// would be most of the `finite` values, or if no digits have been counted.
+    /// Adds the counts of whole digits to the bins of `counter`, and returns the digits that remain. Returns
+    /// `None` and counts nothing if too many of the `finite` values would remain, or if no digits have been
+    /// counted.
     pub(super) fn new<T: Element>(
         gathered: &Gathered<T>,
         counter: &mut Counter<T>,
@@ -54,7 +57,7 @@ impl Focus {
         Some(Self { flags })
     }
 
-    /// Counts what is left of `values`.
+    /// Counts those of `values` that remain.
     pub(super) fn add<T: Element>(&self, values: &[T], bins: &mut Bins<T>, gathers: &mut [Gather<T>]) {
         let Some(flags) = self.flags.first_chunk::<DIGITS>() else { return };
         let (groups, rest) = values.as_chunks::<GROUP>();
@@ -83,7 +86,7 @@ fn add_group<T: Element>(flags: &[u8; DIGITS], group: &[T], bins: &mut Bins<T>, 
     }
 }
 
-// An index of 16 bits is inside a table of 2^16 entries.
+// An index of 16 bits is within a table of 2^16 entries.
 #[allow(clippy::indexing_slicing)]
 fn flag<T: Element>(flags: &[u8; DIGITS], value: T) -> u8 {
     flags[usize::from(value.digit(T::WIDTH - 16))]

@@ -1,22 +1,22 @@
-//! How often each value occurs, and the value that has a given rank: radix tables over the bits of the values, from the
-//! highest 16 down.
+//! Finds how often each value occurs, and which value has a given rank, with radix tables over the bits of
+//! the values, from the highest 16 bits down.
 
 use super::element::Element;
-use super::exec::Halt;
+use super::exec::PassError;
 
-/// Up to this many values are collected and sorted; of more, a table counts the next 16 bits.
+/// Up to this many values are collected and sorted. For more, a table counts the next 16 bits.
 pub(super) const COLLECTED: u64 = 1 << 14;
 
-/// Entries of a table of 16-bit digits.
+/// The number of entries of a table of 16-bit digits.
 const DIGITS: usize = 1 << 16;
 
-/// Elements after which 32-bit counters are added to the 64-bit ones.
+/// After this many elements, the 32-bit counters are added to the 64-bit ones.
 const FLUSH: usize = 1 << 30;
 
 /// The finite values whose keys begin with the bits `prefix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Zone {
-    /// How many high bits of the key are given.
+    /// The number of high bits of the key that are given.
     fixed: u32,
     /// These bits, at the low end.
     prefix: u64,
@@ -25,24 +25,24 @@ pub(super) struct Zone {
 impl Zone {
     pub(super) const EVERYTHING: Self = Self { fixed: 0, prefix: 0 };
 
-    /// Where in an element the next digit begins.
+    /// Returns the position of the next digit in an element's bits.
     fn shift<T: Element>(self) -> u32 {
         T::WIDTH.saturating_sub(self.fixed + 16)
     }
 
-    /// The part of the zone whose next digit, as a key, is `digit`.
+    /// Returns the part of the zone whose next digit, as a key, is `digit`.
     fn narrow<T: Element>(self, digit: u64) -> Self {
         let bits = 16.min(T::WIDTH - self.fixed);
         Self { fixed: self.fixed + bits, prefix: self.prefix << bits | digit }
     }
 
-    /// An element of the zone: the one whose further key bits are zero.
+    /// Returns the element of the zone whose further key bits are zero.
     fn sample<T: Element>(self) -> T {
         T::from_key(self.prefix << (T::WIDTH - self.fixed).min(63))
     }
 }
 
-/// The values of a zone: themselves, or how many have each digit.
+/// Gathers the values of a zone: the values themselves, or how many have each digit.
 pub(super) struct Gather<T> {
     zone: Zone,
     mask: u64,
@@ -57,7 +57,7 @@ enum Store {
 }
 
 impl<T: Element> Gather<T> {
-    /// Will gather `zone`, which is expected to have `population` values.
+    /// Starts to gather `zone`, which is expected to have `population` values.
     pub(super) fn new(zone: Zone, population: u64) -> Self {
         let mask = if zone.fixed == 0 { 0 } else { u64::MAX << (T::WIDTH - zone.fixed).min(63) };
         let store = if population <= COLLECTED {
@@ -79,7 +79,7 @@ impl<T: Element> Gather<T> {
         match &mut self.store {
             Store::Keys { keys, population } => {
                 matching(values, mask, wanted, |_, value| {
-                    // More than was expected is noticed when the keys are counted.
+                    // If there are more than expected, this is noticed when the keys are counted.
                     if value.is_finite() && keys.len() as u64 <= *population {
                         keys.push(T::key(value.bits()));
                     }
@@ -114,7 +114,7 @@ pub(super) struct Gathered<T> {
 }
 
 impl<T: Element> Gathered<T> {
-    /// The narrower zones that have values, ascending, with how many they have.
+    /// Returns the narrower zones that have values, ascending, with the number of their values.
     fn parts(&self) -> impl Iterator<Item = (Zone, u64)> + '_ {
         let shift = self.zone.shift::<T>();
         let digits = if self.counts.is_empty() { 0 } else { 1 << 16.min(T::WIDTH - self.zone.fixed) };
@@ -144,7 +144,8 @@ impl<T: Element> Gathered<T> {
         })
     }
 
-    /// Each value, ascending, and how often it occurs. For types of up to 16 bits, of which one digit is everything.
+    /// Returns each value, ascending, and how often it occurs. Only for types of up to 16 bits, whose whole
+    /// value is one digit.
     pub(super) fn runs(&self) -> Vec<(T, u64)> {
         self.parts().map(|(zone, count)| (zone.sample(), count)).collect()
     }
@@ -152,11 +153,12 @@ impl<T: Element> Gathered<T> {
 
 /// A table of how many elements have each digit.
 pub(super) struct Table {
-    /// Four counters for each digit, used in turn: an element need not wait for the one before it, even if it is the same.
+    /// Four counters for each digit, used in turn, so that an element need not wait for the one before it,
+    /// even if both are equal.
     lanes: Vec<[u32; 4]>,
-    /// What `lanes` had counted when it was last emptied.
+    /// The counts that were moved out of `lanes` so far.
     totals: Vec<u64>,
-    /// Elements counted in `lanes`.
+    /// The number of elements counted in `lanes`.
     pub(super) pending: usize,
 }
 
@@ -165,7 +167,7 @@ impl Table {
         Self { lanes: vec![[0; 4]; DIGITS], totals: Vec::new(), pending: 0 }
     }
 
-    // An index of 16 bits is inside a table of 2^16 entries.
+    // An index of 16 bits is within a table of 2^16 entries.
     #[allow(clippy::indexing_slicing)]
     pub(super) fn count<T: Element>(&mut self, values: &[T], shift: u32) {
         self.make_room(values.len());
@@ -182,7 +184,7 @@ impl Table {
         }
     }
 
-    // An index of 16 bits is inside a table of 2^16 entries.
+    // An index of 16 bits is within a table of 2^16 entries.
     #[allow(clippy::indexing_slicing)]
     pub(super) fn count_some<T: Element>(&mut self, values: &[T], shift: u32, mask: u64, wanted: u64) {
         self.make_room(values.len());
@@ -192,7 +194,7 @@ impl Table {
         });
     }
 
-    /// Makes sure that no counter overflows by `more` elements.
+    /// Makes sure that `more` elements cannot overflow a counter.
     fn make_room(&mut self, more: usize) {
         self.pending = self.pending.saturating_add(more);
         if self.pending > FLUSH {
@@ -210,11 +212,11 @@ impl Table {
     }
 }
 
-/// Shows the elements with `bits & mask == wanted`, and their place in a group.
+/// Calls `show` for each element with `bits & mask == wanted`, with its position in the group.
 fn matching<T: Element>(values: &[T], mask: u64, wanted: u64, mut show: impl FnMut(usize, T)) {
     let (groups, rest) = values.as_chunks::<16>();
     for group in groups {
-        // Most groups have no such element, and this compiles to a few vector instructions.
+        // Most groups have no such element, and this check compiles to a few vector instructions.
         if group.iter().fold(false, |any, value| any | value.matches(mask, wanted)) {
             show_matching(group, mask, wanted, &mut show);
         }
@@ -237,30 +239,30 @@ fn add_lanes(lanes: &[[u32; 4]], counts: &mut Vec<u64>) {
     }
 }
 
-/// The search for the values in the middle: one, or two of an even number.
+/// Searches for the values in the middle: one, or two if the number of values is even.
 pub(super) struct Search {
-    /// For each value that is sought, the zone that it is in.
+    /// The zone of each value that is sought.
     places: Vec<Place>,
 }
 
 #[derive(Clone, Copy)]
 struct Place {
     zone: Zone,
-    /// How many values of the zone are below the one that is sought.
+    /// The number of values in the zone that are below the one that is sought.
     rank: u64,
-    /// How many values the zone has.
+    /// The number of values in the zone.
     population: u64,
 }
 
 impl Zone {
-    /// The first digit of the elements in the zone, which is narrower than that.
+    /// Returns the first digit of the elements in the zone. The zone must be no wider than that digit.
     pub(super) fn digit<T: Element>(self) -> u16 {
         self.sample::<T>().digit(T::WIDTH - 16)
     }
 }
 
 impl Search {
-    /// Seeks the middle of `count` values, of which there must be one.
+    /// Seeks the middle of `count` values; `count` must not be 0.
     pub(super) fn middle(count: u64) -> Self {
         let place = |rank| Place { zone: Zone::EVERYTHING, rank, population: count };
         let (lower, upper) = ((count - 1) / 2, count / 2);
@@ -268,7 +270,7 @@ impl Search {
         Self { places }
     }
 
-    /// What has to be gathered for the next step; nothing when the search is over.
+    /// Returns the zones to gather for the next step; none when the search is over.
     pub(super) fn wanted<T: Element>(&self) -> Vec<(Zone, u64)> {
         let open = self.places.iter().filter(|place| place.zone.fixed < T::WIDTH);
         let mut zones: Vec<_> = open.map(|place| (place.zone, place.population)).collect();
@@ -277,25 +279,25 @@ impl Search {
     }
 
     /// Narrows the search with what was gathered.
-    pub(super) fn narrow<T: Element>(&mut self, gathered: &[Gathered<T>]) -> Result<(), Halt> {
+    pub(super) fn narrow<T: Element>(&mut self, gathered: &[Gathered<T>]) -> Result<(), PassError> {
         for place in self.places.iter_mut().filter(|place| place.zone.fixed < T::WIDTH) {
-            let gathered = gathered.iter().find(|g| g.zone == place.zone).ok_or(Halt::Changed)?;
+            let gathered = gathered.iter().find(|g| g.zone == place.zone).ok_or(PassError::Changed)?;
             let mut below = 0u64;
             let found = gathered.parts().find_map(|(zone, population)| {
                 let rank = place.rank.checked_sub(below)?;
                 below += population;
                 (rank < population).then_some(Place { zone, rank, population })
             });
-            *place = found.ok_or(Halt::Changed)?;
+            *place = found.ok_or(PassError::Changed)?;
         }
         Ok(())
     }
 
-    /// The lower and the upper value in the middle, when the search is over.
-    pub(super) fn found<T: Element>(&self) -> Result<(T, T), Halt> {
+    /// Returns the lower and the upper value in the middle, when the search is over.
+    pub(super) fn found<T: Element>(&self) -> Result<(T, T), PassError> {
         match (self.places.first(), self.places.last()) {
             (Some(lower), Some(upper)) => Ok((lower.zone.sample(), upper.zone.sample())),
-            _ => Err(Halt::Changed),
+            _ => Err(PassError::Changed),
         }
     }
 }

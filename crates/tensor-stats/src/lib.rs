@@ -1,12 +1,14 @@
-//! Exact statistics of a tensor's values in bounded memory: the values may be larger than memory.
+//! Computes exact statistics of a tensor's values in bounded memory: the tensor may be larger than memory.
 //!
-//! The values are read in pieces, two to four times over: 8- and 16-bit types are counted value by value in one pass; wider ones need one pass for
-//! their range, their sum and a first narrowing of the median, and a second for deviations, histogram and median. 64-bit types sometimes need a third
-//! or fourth for the median alone, and integers beyond 2^53 two more. A thread takes about 2 MiB, at most 4, whatever the tensor's size.
+//! The values are read in pieces, two to four times. Types of 8 and 16 bits are counted value by value in one
+//! pass. Wider types need one pass for their range, their sum and a first narrowing of the median, and a
+//! second pass for deviations, histogram and median. 64-bit types sometimes need a third or fourth pass for
+//! the median alone, and integers beyond 2^53 need two more. A thread takes about 2 MiB of memory and at most
+//! 4 MiB, whatever the size of the tensor.
 //!
-//! The numbers are those that numpy computes from the values as `float64`: sums of the wider types are added in numpy's
-//! pairwise order, so that mean and standard deviation agree with it in every bit, whatever the number of threads. Integers beyond
-//! 2^53, which `float64` rounds, are added exactly instead.
+//! The results are those that numpy computes from the values as `float64`. Sums of the wider types are added
+//! in numpy's pairwise order, so that mean and standard deviation agree with numpy in every bit, whatever the
+//! number of threads. Integers beyond 2^53, which `float64` would round, are added exactly instead.
 //!
 //! ```
 //! use tensor_stats::{DType, Histogram, stats_of_bytes};
@@ -17,8 +19,8 @@
 //! # Ok::<(), tensor_stats::Error>(())
 //! ```
 //!
-//! [`scan()`] is one pass over values in memory that finds obvious faults: NaN, infinities, values that are all zero or all the same.
-//! [`Magnitudes`] find a value far beyond the others.
+//! [`scan()`] finds obvious faults in one pass over values in memory: NaN, infinities, values that are all
+//! zero or all the same. [`Magnitudes`] find a value far beyond the others.
 //!
 //! # Features
 //!
@@ -50,7 +52,7 @@ pub use tensor_core::DType;
 use tensor_core::SmallType;
 
 use element::Element;
-use exec::{Exec, Halt, Shared};
+use exec::{Exec, PassError, Shared};
 
 pub use magnitudes::{Magnitudes, Outlier, Powers};
 pub use scan::{Scan, scan};
@@ -63,30 +65,31 @@ struct Readme;
 /// The number of bins in a histogram of floating-point values, or of integers with a large span.
 pub const BINS: usize = 10;
 
-/// Integers are counted value by value as long as max − min is not larger than this.
+/// Integers are counted value by value if max − min is not larger than this.
 pub const MAX_VALUE_SPAN: u32 = 20;
 
-/// Statistics of a tensor's values. Only `non_finite` counts NaN and infinities; everything else leaves them out.
+/// Statistics of a tensor's values. NaN and infinities are only counted, in `non_finite`; everything else
+/// ignores them.
 ///
 /// If no value is finite, `count` is 0, the numbers are NaN and the histogram is [`Histogram::Empty`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Number of finite values.
+    /// The number of finite values.
     pub count: u64,
     /// The smallest value; −0 is smaller than +0.
     pub min: f64,
     /// The largest value; +0 is larger than −0.
     pub max: f64,
-    /// Smallest and largest value of an integer tensor, because `f64` is not exact beyond 2^53.
+    /// The smallest and the largest value of an integer tensor, because `f64` is not exact beyond 2^53.
     pub exact: Option<(i128, i128)>,
     /// The arithmetic mean.
     pub mean: f64,
-    /// The middle value; of an even number of values, the mean of the two in the middle.
+    /// The middle value. If the number of values is even, the mean of the two in the middle.
     pub median: f64,
-    /// Standard deviation of the population.
+    /// The standard deviation of the population.
     pub std: f64,
-    /// What was left out.
+    /// The values that are not finite.
     pub non_finite: NonFinite,
     /// How the values are distributed.
     pub histogram: Histogram,
@@ -109,7 +112,7 @@ impl Stats {
     }
 }
 
-/// How many values are not finite numbers.
+/// The number of values that are not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonFinite {
     /// NaN, of any sign and payload.
@@ -121,7 +124,7 @@ pub struct NonFinite {
 }
 
 impl NonFinite {
-    /// All of them.
+    /// Returns the number of all of them.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.nan.saturating_add(self.pos_inf).saturating_add(self.neg_inf)
@@ -148,32 +151,32 @@ impl NonFinite {
     }
 }
 
-/// How values are distributed between the smallest and the largest.
+/// How the values are distributed between the smallest and the largest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Histogram {
-    /// Ten bins of equal width. Bin *i* counts the values from `edges[i]` (included) to `edges[i + 1]` (not included); the
-    /// last includes its end. The edges are numpy's, rounding included.
+    /// Ten bins of equal width. Bin *i* counts the values from `edges[i]` (included) to `edges[i + 1]` (not
+    /// included); the last bin includes its end. The edges are numpy's, rounding included.
     Bins {
-        /// From min to max, ascending.
+        /// The edges from min to max, ascending.
         edges: [f64; BINS + 1],
-        /// Values in each bin.
+        /// The number of values in each bin.
         counts: [u64; BINS],
     },
     /// Floating-point values that are all the same.
     Constant {
-        /// That value.
+        /// The value.
         value: f64,
-        /// How often.
+        /// How often it occurs.
         count: u64,
     },
-    /// Integers with max − min ≤ [`MAX_VALUE_SPAN`]: each value from min to max and how often it occurs, also if never. A
-    /// constant has one entry.
+    /// Integers with max − min ≤ [`MAX_VALUE_SPAN`]: each value from min to max with how often it occurs,
+    /// even if that is never. A constant has one entry.
     Values(Vec<(i128, u64)>),
     /// Booleans; any byte but 0 is true.
     Bools {
-        /// How many are false.
+        /// The number of false values.
         zeros: u64,
-        /// How many are true.
+        /// The number of true values.
         ones: u64,
     },
     /// There is no finite value.
@@ -184,7 +187,8 @@ pub enum Histogram {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error<E = Infallible> {
-    /// Values of this type are not numbers that can be read one by one.
+    /// Statistics are not defined for this type, because its values are not numbers that can be read one by
+    /// one.
     #[error("there are no statistics of {0} values")]
     Unsupported(DType),
     /// The bytes are not a whole number of elements.
@@ -192,18 +196,19 @@ pub enum Error<E = Infallible> {
     Ragged {
         /// The type of the values.
         dtype: DType,
-        /// How many bytes there are.
+        /// The number of bytes.
         len: usize,
     },
     /// The caller's reader failed.
     #[error("cannot read the values")]
     Read(#[source] E),
-    /// The values were not the same when they were read again.
+    /// The values were different when they were read again.
     #[error("the values changed while their statistics were computed")]
     Changed,
 }
 
-/// The text of `Display` and the cause, which is what Rust prints of an error that `main` returns. The cause may be of a type that is no error.
+/// Prints the text of `Display` and the cause, because Rust prints an error that `main` returns with `Debug`.
+/// The cause may be of a type that does not implement `Error`.
 impl<E: fmt::Debug> fmt::Debug for Error<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -213,17 +218,18 @@ impl<E: fmt::Debug> fmt::Debug for Error<E> {
     }
 }
 
-/// Statistics of `count` values that `read` fetches by range.
+/// Computes statistics of `count` values that `read` supplies by range.
 ///
-/// `read(first, buffer)` fills the buffer with the little-endian bytes of the elements from `first` on, those of small types packed
-/// as they are in a file. It is asked for all
-/// of them several times, in ascending ranges of up to half a MiB, each time with the same result; a range begins at a multiple of
-/// 256 elements and ends at one or at `count`, and may overlap the one before by less than 512 elements.
+/// `read(first, buffer)` fills the buffer with the little-endian bytes of the elements from `first` on. Small
+/// types are packed as they are in a file. `read` is called for all elements several times, in ascending
+/// ranges of up to about half a MiB, and must give the same values each time. A range begins at a multiple of
+/// 256 elements, ends at such a multiple or at `count`, and may overlap the range before it by fewer than 512
+/// elements.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] for other types than booleans, integers and floats, [`Error::Read`] as soon as
-/// `read` fails, [`Error::Changed`] if what it reads does not fit together.
+/// [`Error::Unsupported`] for types other than booleans, integers and floats, [`Error::Read`] as soon as
+/// `read` fails, [`Error::Changed`] if the values contradict values that were read before.
 pub fn stats<E>(
     dtype: DType,
     count: u64,
@@ -233,26 +239,28 @@ pub fn stats<E>(
     let mut read = |first: u64, buffer: &mut [u8]| {
         read(first, buffer).map_err(|error| {
             failure = Some(error);
-            Halt::Read
+            PassError::Read
         })
     };
     let outcome = dispatch(dtype, count, &mut Exec::Alone(&mut read));
-    outcome.map_err(|halt| explain(halt, dtype, failure))
+    outcome.map_err(|error| explain(error, dtype, failure))
 }
 
-/// Statistics of values that are in memory: little-endian, of any alignment. If elements are narrower than a byte, there are as many as the bytes
-/// hold.
+/// Computes statistics of values in memory, little-endian and of any alignment. For elements narrower than a
+/// byte, all elements that the bytes hold are counted.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] as [`stats`], [`Error::Ragged`] if the bytes end within an element.
+/// [`Error::Unsupported`] for types other than booleans, integers and floats, [`Error::Ragged`] if the bytes
+/// end within an element.
 pub fn stats_of_bytes(dtype: DType, bytes: &[u8]) -> Result<Stats, Error> {
     let count = count_of(dtype, bytes)?;
     let mut exec = Exec::Together(Shared::Memory(bytes), 1);
-    dispatch(dtype, count, &mut exec).map_err(|halt| explain(halt, dtype, None))
+    dispatch(dtype, count, &mut exec).map_err(|error| explain(error, dtype, None))
 }
 
-/// [`stats`] on up to `threads` threads (at most 16), with the same result. Ranges are asked for in no fixed order.
+/// Like [`stats`], on up to `threads` threads (at most 16), with the same result. Ranges are read in no fixed
+/// order.
 ///
 /// # Errors
 ///
@@ -271,27 +279,27 @@ pub fn stats_parallel<E: Send>(
             if failure.as_ref().is_none_or(|&(at, _)| first < at) {
                 *failure = Some((first, error));
             }
-            Halt::Read
+            PassError::Read
         })
     };
     let outcome = dispatch(dtype, count, &mut Exec::Together(Shared::Read(&shared), threads));
     let failure = failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    outcome.map_err(|halt| explain(halt, dtype, failure.map(|(_, error)| error)))
+    outcome.map_err(|error| explain(error, dtype, failure.map(|(_, error)| error)))
 }
 
-/// [`stats_of_bytes`] on up to `threads` threads (at most 16), with the same result.
+/// Like [`stats_of_bytes`], on up to `threads` threads (at most 16), with the same result.
 ///
 /// # Errors
 ///
-/// If the type has no numbers, or the bytes are not whole values.
+/// The errors of [`stats_of_bytes`].
 #[cfg(feature = "parallel")]
 pub fn stats_of_bytes_parallel(dtype: DType, bytes: &[u8], threads: usize) -> Result<Stats, Error> {
     let count = count_of(dtype, bytes)?;
     let mut exec = Exec::Together(Shared::Memory(bytes), threads);
-    dispatch(dtype, count, &mut exec).map_err(|halt| explain(halt, dtype, None))
+    dispatch(dtype, count, &mut exec).map_err(|error| explain(error, dtype, None))
 }
 
-fn dispatch(dtype: DType, count: u64, exec: &mut Exec<'_>) -> Result<Stats, Halt> {
+fn dispatch(dtype: DType, count: u64, exec: &mut Exec<'_>) -> Result<Stats, PassError> {
     match dtype {
         DType::Bool => narrow::bools(exec, count),
         DType::I8 => narrow::numbers::<i8>(exec, count),
@@ -310,11 +318,11 @@ fn dispatch(dtype: DType, count: u64, exec: &mut Exec<'_>) -> Result<Stats, Halt
     }
 }
 
-fn explain<E>(halt: Halt, dtype: DType, failure: Option<E>) -> Error<E> {
-    match (halt, failure) {
-        (Halt::Read, Some(error)) => Error::Read(error),
-        (Halt::Unsupported, _) => Error::Unsupported(dtype),
-        (Halt::Read | Halt::Changed, _) => Error::Changed,
+fn explain<E>(error: PassError, dtype: DType, failure: Option<E>) -> Error<E> {
+    match (error, failure) {
+        (PassError::Read, Some(error)) => Error::Read(error),
+        (PassError::Unsupported, _) => Error::Unsupported(dtype),
+        (PassError::Read | PassError::Changed, _) => Error::Changed,
     }
 }
 
@@ -332,7 +340,8 @@ fn count_of(dtype: DType, bytes: &[u8]) -> Result<u64, Error> {
     }
 }
 
-/// Two to this power, for those that `f64` has; zero below them, and infinity above. `powi` may differ by a bit from machine to machine.
+/// Returns 2 to the power of `exponent`; zero if that is below, and infinity if that is above the range of
+/// `f64`. `powi` may differ by a bit from machine to machine.
 const fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(match exponent {
         ..-1074 => 0,
@@ -342,7 +351,7 @@ const fn power_of_two(exponent: i32) -> f64 {
     })
 }
 
-/// The mean of the two values in the middle, as numpy has it; also where their sum overflows.
+/// Returns the mean of the two values in the middle as numpy computes it, even if their sum overflows.
 fn middle(lower: f64, upper: f64) -> f64 {
     let sum = lower + upper;
     // Adding +0 turns -0 into +0, as numpy's mean does.

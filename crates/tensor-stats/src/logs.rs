@@ -1,35 +1,38 @@
-//! Sums of logarithms of magnitudes, which are cheap to have: the highest bits of a float are its exponent.
+//! Sums of logarithms of magnitudes. They are cheap, because the highest bits of a float are its exponent.
 //!
-//! They say of nearly every tensor that no value of it lies far beyond the others, so that its magnitudes need not be counted one
-//! by one.
+//! For nearly every tensor they show that no value is far beyond the others, so that its magnitudes need not
+//! be counted one by one.
 
 use multiversion::multiversion;
 
-/// What the highest 16 bits of floats say, without their signs. [`Logs::then`] joins those of two pieces.
+/// A summary of the highest 16 bits of floats, without their signs. [`Logs::then`] joins the summaries of two
+/// pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Logs {
-    /// The bits of an exponent; 0 if the values are no floats of 16 bits and more.
+    /// The number of bits in an exponent; 0 if the values are not floats of at least 16 bits.
     pub(super) exponent_bits: u32,
-    /// The largest high bits.
+    /// The largest of the high bits.
     pub(super) largest: u16,
-    /// How many high bits are 0.
+    /// The number of values whose high bits are 0.
     zeros: u64,
-    /// The sum of all high bits, each without its lowest [`COARSE`].
+    /// The sum of all high bits, each without its lowest [`COARSE`] bits.
     sum: u64,
 }
 
-/// The lowest bits that a sum leaves out, so that as many as are added at once fit into 16 bits.
+/// The number of lowest bits that a sum leaves out, so that the sums of one piece fit into 16 bits.
 const COARSE: u32 = 6;
 
-/// Bytes of which the sums fit into 16 bits: (2^15 − 1) >> 6 is 511, and a lane adds 128 of them.
+/// The most bytes whose sums fit into 16 bits: (2^15 − 1) >> 6 is 511, and a lane adds 128 of them.
 pub(super) const MOST_BYTES: usize = 2 * LANES * 128;
 
-/// A multiple of the halves of a word. Three accumulators of so many lanes stay in the registers of every processor.
+/// A multiple of the number of 16-bit halves in a word. Three accumulators of this many lanes fit the
+/// registers of every processor.
 const LANES: usize = 32;
 
 impl Logs {
-    /// Of at most [`MOST_BYTES`] bytes, which are words of `SIZE` bytes. All floats of 16 bits and more are looked at as numbers of
-    /// 16 bits, for which every processor has vector instructions. Of bytes there is only the largest, without its highest bit.
+    /// Summarizes at most [`MOST_BYTES`] bytes, which are words of `SIZE` bytes. All floats of at least 16
+    /// bits are processed as numbers of 16 bits, for which every processor has vector instructions. For
+    /// single bytes, only the largest is computed, without its highest bit.
     pub(super) fn of<const SIZE: usize>(bytes: &[u8]) -> Self {
         if SIZE == 1 {
             let largest = bytes.iter().fold(0, |max, byte| max.max(byte & 0x7f)).into();
@@ -53,7 +56,7 @@ impl Logs {
         rows.then(Self::of_each(rest.map(|&half| u16::from_le_bytes(half) & i16::MAX.cast_unsigned())))
     }
 
-    /// Of high bits without signs, one by one.
+    /// Summarizes high bits without signs, one by one.
     pub(super) fn of_each(halves: impl Iterator<Item = u16>) -> Self {
         let mut logs = Self::default();
         for half in halves {
@@ -73,11 +76,13 @@ impl Logs {
         }
     }
 
-    /// Whether half or more of so many values may be not 0 and at least 2^15 times smaller than the largest: whether those that
-    /// are not 0 are together as far below it as half of them would be.
+    /// Checks whether at least half of the `finite` values may be nonzero and at least 2^15 times smaller
+    /// than the largest. To find out, compares how far all nonzero values are below the largest with how far
+    /// that half would be at least.
     pub(super) const fn may_have_outlier(&self, finite: u64) -> bool {
         let largest = (self.largest >> COARSE) as u64;
-        // By how much one of the small values is lower at least. Of wider types those without an exponent count as 0.
+        // The least distance of a small value from the largest. In wider types, values with exponent 0 count
+        // as 0.
         let far = match self.exponent_bits {
             5 if largest < 16 => return false, // less than 2^15 lies between the smallest and the largest of them
             5 if largest < 240 => largest - 15,
@@ -92,7 +97,7 @@ impl Logs {
     }
 }
 
-/// The largest half of each lane, how many are 0 and the sum of all.
+/// Returns for each lane the largest half, the number of zeros and the sum.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
 fn in_lanes(rows: &[[[u8; 2]; LANES]]) -> [[i16; LANES]; 3] {
     let (mut largest, mut zeros, mut sums) = ([0i16; LANES], [0i16; LANES], [0i16; LANES]);

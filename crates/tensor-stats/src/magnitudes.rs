@@ -1,42 +1,45 @@
-//! How many magnitudes there are of each power of two, and whether the largest lies far beyond the others.
+//! Counts the magnitudes of each power of two, and checks whether the largest is far beyond the others.
 
 use tensor_core::DType;
 
 use super::{Error, power_of_two};
 
-/// The exponents of all finite numbers of an `f64`, without those of numbers below its normal ones.
+/// The exponents of all normal numbers of an `f64`.
 const EXPONENTS: std::ops::RangeInclusive<i32> = -1022..=1023;
 
-/// A largest magnitude that is so many powers of two beyond half of the others is an outlier.
+/// A magnitude is an outlier if it is at least this many powers of two beyond half of the others.
 const FAR: usize = 15;
 
-/// How many values of a tensor lie in each power of two, without their signs.
+/// Counts how many values of a tensor have each power of two as their magnitude, whatever their signs.
 ///
-/// NaN and infinities are left out. Of `f64`, `f32` and `bf16`, numbers below the smallest normal one (2^−1022, 2^−126) count as 0.
+/// NaN and infinities are left out. In `f64`, `f32` and `bf16`, numbers below the smallest normal number
+/// (2^−1022, 2^−126) count as 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Magnitudes {
     finite: u64,
     largest: f64,
-    /// The values of each exponent, from -1022 on.
+    /// The number of values for each exponent, from -1022 on.
     counts: Vec<u64>,
 }
 
-/// A tensor whose largest magnitude lies far beyond the others: half of the magnitudes or more are not 0, and by their exponents
-/// smaller by 2^15 or more. A damaged exponent looks like this; so do the few large values of some trained models.
+/// A tensor whose largest magnitude is far beyond the others: at least half of the values are nonzero and, by
+/// their exponents, smaller by a factor of at least 2^15. A damaged exponent looks like this, but so do the
+/// few large values of some trained models.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outlier {
     /// The largest magnitude.
     pub max_abs: f64,
-    /// The power of two of the median of all magnitudes that are not 0: that power or more, and less than the next.
+    /// The power of two of the median of all nonzero magnitudes: the median is at least this and less than
+    /// twice this.
     pub median_abs: f64,
 }
 
-/// How many values lie in each power of two, from the smallest that has one to the largest.
+/// The number of values for each power of two, from the smallest power that has a value to the largest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Powers {
-    /// The exponent of the smallest.
+    /// The exponent of the smallest power.
     pub first: i32,
     /// The numbers of values, the smallest power first.
     pub counts: Vec<u64>,
@@ -85,7 +88,7 @@ impl Magnitudes {
         Ok(all)
     }
 
-    /// Counts a value; one smaller than `least` is 0.
+    /// Counts a value. A value smaller than `least` counts as 0.
     fn add(&mut self, value: f64, least: f64) {
         if !value.is_finite() {
             return;
@@ -101,7 +104,7 @@ impl Magnitudes {
         }
     }
 
-    /// The magnitudes of these values and of others.
+    /// Returns the magnitudes of these values and of the following ones.
     #[must_use]
     pub fn then(mut self, next: &Self) -> Self {
         self.finite = self.finite.saturating_add(next.finite);
@@ -112,7 +115,7 @@ impl Magnitudes {
         self
     }
 
-    /// How many values lie in each power of two; zeros, and what counts as 0, in none.
+    /// Returns how many values have each power of two. Zeros, and values that count as 0, have none.
     #[must_use]
     pub fn powers(&self) -> Powers {
         let is_some = |count: &u64| *count > 0;
@@ -122,7 +125,7 @@ impl Magnitudes {
         Powers { first: i32::try_from(first).unwrap_or(0) + EXPONENTS.start(), counts }
     }
 
-    /// The outlier, if the largest magnitude is one.
+    /// Returns the outlier, if the largest magnitude is one.
     #[must_use]
     pub fn outlier(&self) -> Option<Outlier> {
         let last = self.counts.iter().rposition(|&count| count > 0)?;
@@ -141,7 +144,7 @@ impl Magnitudes {
     }
 }
 
-/// The place of a normal number among the counts.
+/// Returns the index of a normal number's exponent among the counts.
 fn place(value: f64) -> usize {
     let exponent = value.abs().to_bits() >> (f64::MANTISSA_DIGITS - 1);
     usize::try_from(exponent.saturating_sub(1)).unwrap_or(usize::MAX)
@@ -160,7 +163,7 @@ mod tests {
         values.iter().flat_map(|&x| half::f16::from_f32(x).to_le_bytes()).collect()
     }
 
-    /// What the definition says of values, by sorting them.
+    /// Applies the definition to values, by sorting them.
     fn slow(values: &[f64]) -> bool {
         let exponent = |x: f64| x.abs().log2().floor();
         let finite: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
@@ -207,7 +210,7 @@ mod tests {
         assert!(Magnitudes::of(DType::F32, &f32s(&values)).unwrap().outlier().is_some());
     }
 
-    /// Whatever the values are, the sums of logarithms never pass over an outlier, however the values are cut.
+    /// Whatever the values are and however they are cut, the sums of logarithms never miss an outlier.
     #[test]
     #[expect(
         clippy::cast_possible_truncation,
@@ -259,7 +262,7 @@ mod tests {
         assert!((100..1900).contains(&with), "{with}");
     }
 
-    /// Values as weights have them need no second look.
+    /// The magnitudes of ordinary weights need not be counted.
     #[test]
     fn of_common_values_magnitudes_need_not_be_counted() {
         let mut state = 1u64;

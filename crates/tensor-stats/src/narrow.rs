@@ -1,16 +1,16 @@
-//! Types of 8 and 16 bits: all their values are counted in one pass, and the counts say everything.
+//! Types of 8 and 16 bits: all their values are counted in one pass, and everything follows from the counts.
 
 use super::bins::{bin, edges};
 use super::element::Element;
-use super::exec::{Exec, Halt, Pass};
+use super::exec::{Exec, Pass, PassError};
 use super::gather::{Gather, Zone};
 use super::sum::Compensated;
 use super::{BINS, Histogram, MAX_VALUE_SPAN, NonFinite, Stats, middle};
 
-pub(super) fn bools(exec: &mut Exec<'_>, count: u64) -> Result<Stats, Halt> {
+pub(super) fn bools(exec: &mut Exec<'_>, count: u64) -> Result<Stats, PassError> {
     let runs = count_runs::<u8>(exec, count)?.runs;
     let zeros = runs.first().filter(|run| run.0 == 0).map_or(0, |run| run.1);
-    let ones = count.checked_sub(zeros).ok_or(Halt::Changed)?;
+    let ones = count.checked_sub(zeros).ok_or(PassError::Changed)?;
     let runs: Vec<_> = [(0u8, zeros), (1, ones)].into_iter().filter(|run| run.1 > 0).collect();
     let mut stats = describe(&runs, NonFinite::default());
     stats.exact = None;
@@ -21,7 +21,7 @@ pub(super) fn bools(exec: &mut Exec<'_>, count: u64) -> Result<Stats, Halt> {
 }
 
 #[inline(never)] // One caller has all types, and a caller with one type needs no others.
-pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Stats, Halt> {
+pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Stats, PassError> {
     let Counted { runs, non_finite } = count_runs::<T>(exec, count)?;
     Ok(describe(&runs, non_finite))
 }
@@ -32,7 +32,7 @@ struct Counted<T> {
     non_finite: NonFinite,
 }
 
-fn count_runs<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Counted<T>, Halt> {
+fn count_runs<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Counted<T>, PassError> {
     let new =
         || Counting { gather: Gather::<T>::new(Zone::EVERYTHING, count), non_finite: NonFinite::default() };
     let (_, passes) = exec.pass(count, &new)?;
@@ -40,7 +40,7 @@ fn count_runs<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Counted<T>,
     for pass in &passes {
         non_finite.add(pass.non_finite);
     }
-    let gathered = Gather::join(passes.into_iter().map(|pass| pass.gather)).ok_or(Halt::Changed)?;
+    let gathered = Gather::join(passes.into_iter().map(|pass| pass.gather)).ok_or(PassError::Changed)?;
     Ok(Counted { runs: gathered.runs(), non_finite })
 }
 
@@ -57,7 +57,7 @@ impl<T: Element> Pass<T> for Counting<T> {
     }
 }
 
-/// The statistics of values of which each is given with its count, ascending.
+/// Returns the statistics of values, each given with its count, ascending.
 fn describe<T: Element>(runs: &[(T, u64)], non_finite: NonFinite) -> Stats {
     let (Some(&(min, _)), Some(&(max, _))) = (runs.first(), runs.last()) else {
         return Stats::empty(non_finite);
@@ -78,7 +78,7 @@ fn describe<T: Element>(runs: &[(T, u64)], non_finite: NonFinite) -> Stats {
     }
 }
 
-/// The mean of `term`. A product of a count and a value of at most 16 bits is exact in `f64`.
+/// Returns the mean of `term`. The product of a count and a value of at most 16 bits is exact in `f64`.
 #[allow(clippy::cast_precision_loss)]
 fn mean_of<T: Element>(runs: &[(T, u64)], count: u64, term: impl Fn(f64) -> f64) -> f64 {
     let mut sum = Compensated::default();
@@ -88,7 +88,7 @@ fn mean_of<T: Element>(runs: &[(T, u64)], count: u64, term: impl Fn(f64) -> f64)
     sum.value() / count as f64 + 0.0
 }
 
-/// The value that has `rank` values below it.
+/// Returns the value that has `rank` values below it.
 fn ranked<T: Element>(runs: &[(T, u64)], rank: u64) -> f64 {
     let mut seen = 0;
     let found = runs.iter().find(|run| {

@@ -1,7 +1,8 @@
-//! What is wrong with values at first sight, in one pass over their bits: NaN, infinities, all zero, all the same.
+//! Finds obvious faults of values in one pass over their bits: NaN, infinities, all zero, all the same.
 //!
-//! The loops are folds of bit operations over words, which compilers make vector code of. Only where a fold says that some word is
-//! not finite are words counted one by one. Words are compared with each other only until two of them differ.
+//! The loops are folds of bit operations over words, which compilers vectorize. Words are counted one by one
+//! only if a fold says that some word is not finite. Words are compared with each other only until two of
+//! them differ.
 
 use tensor_core::{DType, SmallType};
 
@@ -15,64 +16,65 @@ pub struct Scan {
     nan: u64,
     infinite: u64,
     is_zero: bool,
-    /// The bits of each value, if all have the same.
+    /// The bits that all values share, if all are the same.
     bits: Option<u64>,
     first_bad: Option<u64>,
     logs: Logs,
 }
 
 impl Scan {
-    /// How many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The number of NaN. A complex number counts once.
+    /// Returns the number of NaN. A complex number counts once.
     #[must_use]
     pub const fn nan(&self) -> u64 {
         self.nan
     }
 
-    /// How many are infinite, of either sign. A complex number that is also NaN does not count here.
+    /// Returns the number of infinite values, of either sign. A complex number that is also NaN does not
+    /// count here.
     #[must_use]
     pub const fn infinite(&self) -> u64 {
         self.infinite
     }
 
-    /// The index of the first value that is NaN or infinite, counted from 0.
+    /// Returns the index of the first value that is NaN or infinite, counted from 0.
     #[must_use]
     pub const fn first_bad(&self) -> Option<u64> {
         self.first_bad
     }
 
-    /// Whether the values may have an [`Outlier`](super::Outlier), by how large they are on average. Where this is false there is
-    /// none, and [`Magnitudes`](super::Magnitudes) need not be counted. Always false for integers and for floats of less than 16
-    /// bits.
+    /// Checks, from the average size of the values, whether they may have an [`Outlier`](super::Outlier). If
+    /// this is false, there is none, and [`Magnitudes`](super::Magnitudes) need not be counted. Always false
+    /// for integers and for floats of fewer than 16 bits.
     #[must_use]
     pub const fn may_have_outlier(&self) -> bool {
         self.logs.may_have_outlier(self.count.saturating_sub(self.nan).saturating_sub(self.infinite))
     }
 
-    /// Whether there are values and each is a zero, of either sign.
+    /// Checks whether there are values and all are zero, of either sign.
     #[must_use]
     pub const fn is_zero(&self) -> bool {
         self.count > 0 && self.is_zero
     }
 
-    /// Whether there are values and all are the same number.
+    /// Checks whether there are values and all are the same number.
     #[must_use]
     pub const fn is_constant(&self) -> bool {
         self.is_zero() || (self.bits.is_some() && self.nan == 0)
     }
 
-    /// The same for floats with exponents of so many bits.
+    /// Marks the values as floats whose exponents have this many bits.
     const fn with_exponents_of(mut self, bits: u32) -> Self {
         self.logs.exponent_bits = bits;
         self
     }
 
-    /// The summary of these values and the ones after them.
+    /// Joins this summary with the summary of the values that follow.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         match (self.count, next.count) {
@@ -93,7 +95,7 @@ impl Scan {
     }
 }
 
-/// Looks at `count` values in `bytes`: little-endian, of any alignment, those of small types packed.
+/// Scans `count` values in `bytes`: little-endian, of any alignment, small types packed.
 ///
 /// ```
 /// use tensor_stats::{DType, scan};
@@ -106,8 +108,8 @@ impl Scan {
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] for blocks and other types whose values cannot be read one by one; [`Error::Ragged`] if the bytes are
-/// not those of so many values.
+/// [`Error::Unsupported`] for blocks and other types whose values cannot be read one by one;
+/// [`Error::Ragged`] if `bytes` is not the length of `count` values.
 pub fn scan(dtype: DType, bytes: &[u8], count: u64) -> Result<Scan, Error> {
     if let Some(small) = SmallType::from_dtype(dtype) {
         let bits = count.checked_mul(small.bits().into());
@@ -137,40 +139,40 @@ pub fn scan(dtype: DType, bytes: &[u8], count: u64) -> Result<Scan, Error> {
     }
 }
 
-/// A count that is no larger than some bytes are.
+/// Converts a count that is not larger than the number of bytes.
 fn index(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Which bits mean what.
+/// How the bits of a type encode its values.
 #[derive(Clone, Copy)]
 struct Codes {
-    /// The bits of which a zero has none; 0 where there is no zero.
+    /// The bits that are all 0 in a zero; 0 if the type has no zero.
     magnitude: u64,
     odd: Odd,
 }
 
-/// Which codes are not finite.
+/// The codes that are not finite.
 #[derive(Clone, Copy)]
 enum Odd {
-    /// None.
+    /// All codes are finite.
     None,
-    /// Magnitudes from this one on: it is the infinity, and what is beyond is NaN.
+    /// This magnitude is the infinity, and larger ones are NaN.
     From { infinity: u64 },
-    /// NaN is this code in these bits; there are no infinities.
+    /// A code whose bits in `mask` are `nan` is NaN. There are no infinities.
     Is { mask: u64, nan: u64 },
 }
 
 impl Codes {
     const INTEGER: Self = Self { magnitude: u64::MAX, odd: Odd::None };
 
-    /// A float as in IEEE 754, of so many bits and so many of mantissa.
+    /// Returns the codes of a float as in IEEE 754, with this many bits in total and in the mantissa.
     const fn ieee(bits: u32, mantissa: u32) -> Self {
         let magnitude = (1 << (bits - 1)) - 1;
         Self { magnitude, odd: Odd::From { infinity: magnitude >> mantissa << mantissa } }
     }
 
-    /// A float of 8 bits.
+    /// Returns the codes of a float of 8 bits.
     const fn of_byte(dtype: DType) -> Option<Self> {
         Some(match dtype {
             DType::F8E5M2 => Self::ieee(8, 2),
@@ -184,11 +186,12 @@ impl Codes {
     }
 }
 
-/// Bytes that are looked at together, so that they are in the nearest cache when they are looked at again.
+/// The number of bytes that are processed together, so that they are still in the nearest cache when they are
+/// read again.
 const NEAR: usize = 8 << 10;
 const _: () = assert!(NEAR <= MOST_BYTES, "the sums of a part fit");
 
-/// A scan of words of one size.
+/// Defines a scan of words of one size.
 macro_rules! words {
     ($name:ident, $word:ty) => {
         #[allow(clippy::cast_possible_truncation, reason = "codes have the bits of their words")]
@@ -258,21 +261,22 @@ words!(words_of_2, u16);
 words!(words_of_4, u32);
 words!(words_of_8, u64);
 
-/// The highest 16 bits of a word of so many bytes, or all 8 of a byte: of a float they hold the exponent.
+/// Returns the highest 16 bits of a word of `SIZE` bytes, or all 8 bits of a byte. In a float they hold the
+/// exponent.
 #[allow(clippy::cast_possible_truncation, reason = "no word has more bits above those")]
 const fn high_bits<const SIZE: usize>(word: u64) -> u16 {
     let below = if SIZE > 2 { 8 * (SIZE - 2) } else { 0 };
     (word >> below) as u16
 }
 
-/// Any byte but 0 is true.
+/// Scans booleans; any byte but 0 is true.
 fn bools(bytes: &[u8]) -> Scan {
     let (any, all) = bytes.iter().fold((false, true), |(any, all), &x| (any | (x != 0), all & (x != 0)));
     let bits = (any == all && !bytes.is_empty()).then_some(u64::from(any));
     Scan { count: bytes.len() as u64, is_zero: !any, bits, ..Scan::default() }
 }
 
-/// Complex numbers of two f32.
+/// Scans complex numbers of two f32.
 fn complex(bytes: &[u8]) -> Scan {
     let parts = words_of_4(bytes, Codes::ieee(32, 23));
     let mut found = Scan { is_zero: parts.is_zero, ..words_of_8(bytes, Codes::INTEGER) };
@@ -288,7 +292,7 @@ fn complex(bytes: &[u8]) -> Scan {
     found
 }
 
-/// Numbers narrower than a byte, none of which is NaN or infinite.
+/// Scans numbers narrower than a byte. None of these types has NaN or infinities.
 fn decoded(small: SmallType, bytes: &[u8], count: usize) -> Scan {
     const PART: usize = 1 << 10; // a multiple of what any number of bytes holds in whole
     let mut found = Scan::default();
@@ -316,7 +320,7 @@ mod tests {
 
     use super::*;
 
-    /// The same, value by value, of what the values are as f64.
+    /// Does the same value by value, for the values as f64.
     fn slow(values: &[f64]) -> Scan {
         let same = values.iter().all(|x| Some(x) == values.first());
         Scan {
@@ -346,7 +350,7 @@ mod tests {
         }
     }
 
-    /// Values that a scan could mistake for each other.
+    /// Values that a scan could confuse with each other.
     const SETS: &[&[f64]] = &[
         &[0.0],
         &[-0.0, 0.0],
@@ -363,7 +367,7 @@ mod tests {
 
     #[test]
     fn floats_are_what_they_are_one_by_one() {
-        // Enough for several parts, the odd ones at the front, in the middle and at the end.
+        // Enough for several parts, with the odd values at the front, in the middle and at the end.
         for (set, len) in SETS.iter().flat_map(|set| [1, 2, 3, 16, 2048, 5000].map(|len| (set, len))) {
             let values: Vec<f64> = set.iter().cycle().take(len.max(set.len())).copied().collect();
             let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -380,7 +384,7 @@ mod tests {
         check(DType::F64, &largest, &[f64::MAX, f64::MIN, f64::MIN_POSITIVE]);
     }
 
-    /// One odd value among many, wherever it is.
+    /// Finds one odd value among many, wherever it is.
     #[test]
     fn one_nan_among_many_is_found_wherever_it_is() {
         let scanned = |dtype, bytes: &[u8], len: usize| {
@@ -402,7 +406,7 @@ mod tests {
         }
     }
 
-    /// Values are compared until two of them differ, and one is not zero.
+    /// Values are compared until two of them differ and one is not zero.
     #[test]
     fn one_other_value_among_many_is_found_wherever_it_is() {
         for (len, at) in [(1, 0), (2, 1), (4100, 0), (4100, 2047), (4100, 2048), (4100, 4099)] {
@@ -423,7 +427,7 @@ mod tests {
         for &dtype in DType::ALL {
             let Some(small) = SmallType::from_dtype(dtype) else { continue };
             for code in 0..=u8::MAX {
-                // A few are long, so that they are decoded in parts.
+                // A few inputs are long, so that they are decoded in parts.
                 let times = if code % 64 == 3 { 120 } else { 2 };
                 for others in [code, 0] {
                     let bytes: Vec<u8> = [[code; 6], [others; 6]].concat().repeat(times);
@@ -435,7 +439,7 @@ mod tests {
                 }
             }
         }
-        // The bits after the last element do not count.
+        // Bits after the last element are ignored.
         let found = scan(DType::U4, &[0x22, 0xf2], 3).unwrap();
         assert!(found.is_constant() && found.count() == 3);
     }
@@ -452,7 +456,7 @@ mod tests {
         for (bytes, constant) in [([1, 2, 255], true), ([0, 1, 1], false), ([1, 0, 0], false)] {
             assert_eq!(scan(DType::Bool, &bytes, 3).unwrap().is_constant(), constant, "{bytes:?}");
         }
-        // The sign is no special bit of an integer.
+        // In an integer, the highest bit is not ignored as a sign.
         assert!(!scan(DType::I16, &[0, 0x80, 0, 0], 2).unwrap().is_constant());
         let complex = |parts: &[f32]| {
             let bytes: Vec<u8> = parts.iter().flat_map(|x| x.to_le_bytes()).collect();

@@ -1,6 +1,6 @@
-//! Sums: in numpy's order, and compensated.
+//! Adds numbers in numpy's order, and with compensation.
 
-/// numpy adds up to this many elements straight on, in eight running sums.
+/// numpy adds up to this many elements without splitting them, in eight running sums.
 const BLOCK: usize = 128;
 
 /// A range of elements.
@@ -11,7 +11,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Where numpy's pairwise summation cuts: in the middle, rounded down to a multiple of eight.
+    /// Cuts where numpy's pairwise summation does: in the middle, rounded down to a multiple of eight.
     fn halves(self) -> (Self, Self) {
         let half = self.len / 2;
         let left = half - half % 8;
@@ -19,10 +19,11 @@ impl Span {
     }
 }
 
-/// Adds what `leaf` gives for the pieces of `span` with at most `grain` elements, in numpy's order, left to right.
+/// Adds the results of `leaf` for pieces of `span` with at most `grain` elements, in numpy's order, left to
+/// right.
 ///
-/// `grain` must not be below [`BLOCK`], or the pieces would be cut finer than numpy does; then the sum does not depend on it. The recursion
-/// is no deeper than the 64 bits of a length.
+/// `grain` must be at least [`BLOCK`], or the pieces would be cut finer than in numpy. With such a grain the
+/// sum does not depend on it. The recursion is at most 64 deep, the number of bits of a length.
 pub(super) fn fold<E>(
     span: Span,
     grain: u64,
@@ -36,7 +37,7 @@ pub(super) fn fold<E>(
     Ok(sum + fold(right, grain, leaf)?)
 }
 
-/// The sum of `term` over the values, rounded as numpy's `add.reduce` of `float64` rounds.
+/// Sums `term` over the values, rounded as numpy's `add.reduce` of `float64` rounds.
 pub(super) fn pairwise<T: Copy>(values: &[T], term: &impl Fn(T) -> f64) -> f64 {
     if values.len() <= BLOCK {
         return straight(values, term);
@@ -67,7 +68,7 @@ fn straight<T: Copy>(values: &[T], term: &impl Fn(T) -> f64) -> f64 {
     sum
 }
 
-/// A sum that carries its rounding error along (Knuth's two-sum), for few terms of very different size.
+/// A sum that keeps track of its rounding error (Knuth's two-sum), for few terms of very different size.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compensated {
     sum: f64,

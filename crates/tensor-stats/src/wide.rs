@@ -1,14 +1,15 @@
-//! Types of 32 and 64 bits: a pass for range and sum, one for deviations and histogram, and the median narrowed in both.
+//! Types of 32 and 64 bits: one pass computes range and sum, a second deviations and histogram, and both
+//! narrow the median.
 
 use super::bins::Counter;
 use super::element::Element;
-use super::exec::{Exec, Halt, Pass};
+use super::exec::{Exec, Pass, PassError};
 use super::focus::Focus;
 use super::gather::{Gather, Search, Zone};
 use super::sum::pairwise;
 use super::{NonFinite, Stats, middle, power_of_two};
 
-/// Where the values lie.
+/// The smallest and the largest value.
 #[derive(Clone, Copy)]
 struct Range<T> {
     min: T,
@@ -16,7 +17,7 @@ struct Range<T> {
 }
 
 #[inline(never)] // One caller has all types, and a caller with one type needs no others.
-pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Stats, Halt> {
+pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Stats, PassError> {
     let (sum, firsts) = exec.pass(count, &|| First::<T>::new(count))?;
     let mut non_finite = NonFinite::default();
     let mut range = None;
@@ -24,8 +25,8 @@ pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Sta
         non_finite.add(first.non_finite);
         range = Range::join(range, first.range);
     }
-    let gathered = Gather::join(firsts.into_iter().map(|first| first.gather)).ok_or(Halt::Changed)?;
-    let finite = count.checked_sub(non_finite.total()).ok_or(Halt::Changed)?;
+    let gathered = Gather::join(firsts.into_iter().map(|first| first.gather)).ok_or(PassError::Changed)?;
+    let finite = count.checked_sub(non_finite.total()).ok_or(PassError::Changed)?;
     let Some(range) = range.filter(|_| finite > 0) else { return Ok(Stats::empty(non_finite)) };
     let mut search = Search::middle(finite);
     search.narrow(std::slice::from_ref(&gathered))?;
@@ -70,11 +71,11 @@ pub(super) fn numbers<T: Element>(exec: &mut Exec<'_>, count: u64) -> Result<Sta
         median: median(lower, upper),
         std,
         non_finite,
-        histogram: counter.finish(finite, infinities).ok_or(Halt::Changed)?,
+        histogram: counter.finish(finite, infinities).ok_or(PassError::Changed)?,
     })
 }
 
-/// The mean from the sum, or from a sum of smaller numbers if that overflowed.
+/// Computes the mean from the sum, or from a sum of scaled numbers if that overflowed.
 #[allow(clippy::cast_precision_loss)]
 fn mean<T: Element>(
     exec: &mut Exec<'_>,
@@ -82,7 +83,7 @@ fn mean<T: Element>(
     sum: f64,
     finite: u64,
     range: Range<T>,
-) -> Result<f64, Halt> {
+) -> Result<f64, PassError> {
     if sum.is_finite() {
         // Adding +0 turns -0 into +0, as numpy's sum does.
         return Ok(sum / finite as f64 + 0.0);
@@ -93,7 +94,8 @@ fn mean<T: Element>(
     Ok((sum / finite as f64 / scale).max(range.min.to_f64()).min(range.max.to_f64()))
 }
 
-/// The standard deviation from the sum of squares, or from that of scaled ones if it overflowed or lost its precision.
+/// Computes the standard deviation from the sum of squares, or from a sum of scaled squares if the former
+/// overflowed or lost its precision.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 fn deviation<T: Element>(
     exec: &mut Exec<'_>,
@@ -102,12 +104,12 @@ fn deviation<T: Element>(
     finite: u64,
     squares: Squares,
     range: Range<T>,
-) -> Result<f64, Halt> {
+) -> Result<f64, PassError> {
     let underflow = sum < f64::MIN_POSITIVE / f64::EPSILON && range.min < range.max;
     if sum.is_finite() && !underflow {
         return Ok((sum / finite as f64).sqrt());
     }
-    // A power of two that brings the range near 1: scaling by it does not round. The cast saturates.
+    // A power of two that brings the range near 1, so that scaling does not round. The cast saturates.
     let half = range.max.to_f64() / 2.0 - range.min.to_f64() / 2.0;
     let scale = power_of_two((-half.log2()).clamp(-1000.0, 1000.0) as i32);
     let squares = Squares { mean: squares.mean * scale, scale, all_finite: false };
@@ -115,33 +117,34 @@ fn deviation<T: Element>(
     Ok(((sum / finite as f64).sqrt() / scale).min(f64::MAX))
 }
 
-/// Mean and standard deviation of integers of which some are beyond 2^53, so that `f64` does not hold each: their differences would be
-/// lost.
+/// Computes mean and standard deviation of integers beyond 2^53. `f64` cannot hold each of these, so their
+/// differences would be lost.
 #[allow(clippy::cast_precision_loss)]
 fn exact_moments<T: Element>(
     exec: &mut Exec<'_>,
     count: u64,
     range: Range<T>,
-) -> Result<Option<(f64, f64)>, Halt> {
+) -> Result<Option<(f64, f64)>, PassError> {
     const EVERY_INTEGER: std::ops::RangeInclusive<i128> = -(1 << 53)..=1 << 53;
     let range = range.min.exact().zip(range.max.exact());
     if range.is_none_or(|(min, max)| EVERY_INTEGER.contains(&min) && EVERY_INTEGER.contains(&max)) {
         return Ok(None);
     }
     let (_, totals) = exec.pass::<T, _>(count, &Total::default)?;
-    // 2^61 values of 64 bits are more than any file has, and their sum has 125.
+    // No file has 2^61 values of 64 bits, and their sum would have 125 bits.
     let total = totals.iter().fold(0i128, |all, part| all.saturating_add(part.0));
     let count_signed = i128::from(count);
     let (floor, rest) = (total.div_euclid(count_signed), total.rem_euclid(count_signed));
     let (count_float, fraction) = (count as f64, rest as f64 / count as f64);
-    // Around the integer next to the mean deviations are exact, and what it is off by is taken from their squares.
+    // Deviations from the integer nearest to the mean are exact. The distance of that integer from the mean
+    // is then subtracted from the squares.
     let (center, off) = if rest > count_signed / 2 { (floor + 1, fraction - 1.0) } else { (floor, fraction) };
     let (sum, _) = exec.pass::<T, _>(count, &|| Around { center })?;
     let variance = (sum / count_float - off * off).max(0.0);
     Ok(Some((floor as f64 + fraction, variance.sqrt())))
 }
 
-/// The mean of the values in the middle; of integers before they are rounded.
+/// Returns the mean of the values in the middle; integers are added before they are rounded.
 #[allow(clippy::cast_precision_loss)]
 fn median<T: Element>(lower: T, upper: T) -> f64 {
     match lower.exact().zip(upper.exact()) {
@@ -154,8 +157,8 @@ fn gathers<T: Element>(zones: &[(Zone, u64)]) -> Vec<Gather<T>> {
     zones.iter().map(|&(zone, population)| Gather::new(zone, population)).collect()
 }
 
-/// Narrows the search with what each worker gathered, in the same order each.
-fn narrow<T: Element>(search: &mut Search, parts: Vec<Vec<Gather<T>>>) -> Result<(), Halt> {
+/// Narrows the search with what each worker gathered. All workers list the zones in the same order.
+fn narrow<T: Element>(search: &mut Search, parts: Vec<Vec<Gather<T>>>) -> Result<(), PassError> {
     let mut workers: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
     let mut joined = Vec::new();
     while let Some(gathered) = Gather::join(workers.iter_mut().filter_map(Iterator::next)) {
@@ -195,7 +198,7 @@ impl<T: Element> Pass<T> for First<T> {
 }
 
 impl<T: Element> Range<T> {
-    /// The range of finite values.
+    /// Returns the range of finite values.
     fn of(values: &[T]) -> Option<Self> {
         let (groups, rest) = values.as_chunks::<16>();
         let &first = values.first()?;
@@ -211,7 +214,7 @@ impl<T: Element> Range<T> {
             range.min = if min < range.min { min } else { range.min };
             range.max = if max > range.max { max } else { range.max };
         }
-        // Zeros of both signs compare equal, and which of them is left depends on their order.
+        // Zeros of both signs compare equal, so which of them `min` and `max` keep depends on their order.
         if T::FLOAT {
             let (plus, minus) = (0, 1 << (T::WIDTH - 1));
             let any = |zero| values.iter().fold(false, |any, value| any | value.matches(u64::MAX, zero));

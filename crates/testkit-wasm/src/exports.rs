@@ -1,7 +1,7 @@
-//! What JavaScript calls, and what it answers.
+//! The functions that JavaScript calls.
 //!
-//! Buffers that cross the border are boxed slices: JavaScript gets them from [`allocate`], and gives each of them back in a
-//! call that takes it.
+//! Buffers that cross the border are boxed slices: JavaScript gets them from [`allocate`], and returns each
+//! of them in a call that takes it.
 #![allow(unsafe_code, reason = "memory shared with JavaScript has no other form")]
 
 use std::cell::RefCell;
@@ -13,11 +13,11 @@ use modelfmt_core::source::{Files, MemoryFiles, SharedFiles, shared_files};
 
 #[link(wasm_import_module = "host")]
 unsafe extern "C" {
-    /// The length of a file; negative if there is none.
+    /// Returns the length of a file, or a negative number if there is no such file.
     fn file_len(name: *const u8, name_len: usize) -> i64;
-    /// Fills `out` with a file's bytes from `offset` on; returns whether it did.
+    /// Fills `out` with a file's bytes from `offset` on. Returns 1 if it succeeded.
     fn read_range(name: *const u8, name_len: usize, offset: u64, out: *mut u8, out_len: usize) -> i32;
-    /// Takes a message for the host.
+    /// Shows a message on the host.
     fn say(text: *const u8, text_len: usize);
 }
 
@@ -25,7 +25,7 @@ thread_local! {
     static MEMORY: RefCell<MemoryFiles> = RefCell::default();
 }
 
-/// Lets panics be read before they become traps. To be called first.
+/// Passes panic messages to the host before panics become traps. Must be called first.
 #[unsafe(no_mangle)]
 extern "C" fn start() {
     std::panic::set_hook(Box::new(|panic| {
@@ -35,7 +35,7 @@ extern "C" fn start() {
     }));
 }
 
-/// A buffer of `len` bytes, to be filled and passed to one of the others.
+/// Returns a buffer of `len` bytes, to be filled and passed to one of the other functions.
 #[unsafe(no_mangle)]
 extern "C" fn allocate(len: usize) -> *mut u8 {
     Box::into_raw(vec![0_u8; len].into_boxed_slice()).cast()
@@ -44,7 +44,8 @@ extern "C" fn allocate(len: usize) -> *mut u8 {
 /// Keeps a file in memory.
 ///
 /// # Safety
-/// Both buffers are from [`allocate`], with these lengths, and the caller has passed them nowhere else.
+/// Both buffers are from [`allocate`], with these lengths, and the caller has not passed them to another
+/// function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn put_file(name: *mut u8, name_len: usize, bytes: *mut u8, len: usize) {
     // SAFETY: this function's own contract.
@@ -52,7 +53,7 @@ unsafe extern "C" fn put_file(name: *mut u8, name_len: usize, bytes: *mut u8, le
     MEMORY.with_borrow_mut(|files| files.0.insert(name, Arc::from(bytes)));
 }
 
-/// What a file holds that [`put_file`] has brought.
+/// Describes the content of a file that [`put_file`] has stored.
 ///
 /// # Safety
 /// As for [`put_file`]. The result is as for [`give`].
@@ -64,7 +65,7 @@ unsafe extern "C" fn describe_memory(name: *mut u8, name_len: usize) -> u64 {
     give(&crate::describe(&name, &files))
 }
 
-/// What a file holds whose ranges the host reads.
+/// Describes the content of a file whose ranges the host reads.
 ///
 /// # Safety
 /// As for [`describe_memory`].
@@ -75,7 +76,7 @@ unsafe extern "C" fn describe_ranges(name: *mut u8, name_len: usize) -> u64 {
     give(&crate::describe(&name, &host_files()))
 }
 
-/// What a file of 100 GB holds whose ranges the host makes up.
+/// Describes the content of a file of 100 GB whose ranges the host makes up.
 ///
 /// # Safety
 /// As for [`describe_memory`].
@@ -86,10 +87,10 @@ unsafe extern "C" fn describe_far(name: *mut u8, name_len: usize) -> u64 {
     give(&crate::far::describe(&*crate::open(&name, &host_files())))
 }
 
-/// Frees a text that [`give`] gave.
+/// Frees a text that [`give`] returned.
 ///
 /// # Safety
-/// It is one, and is freed once.
+/// `text` is such a text, and is freed only once.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn release(text: *mut u8, len: usize) {
     // SAFETY: this function's own contract; such a text is a boxed slice, as buffers are.
@@ -97,7 +98,7 @@ unsafe extern "C" fn release(text: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// The buffer is a boxed slice of that length which nobody else has.
+/// The buffer is a boxed slice of that length that nobody else uses.
 unsafe fn take(buffer: *mut u8, len: usize) -> Box<[u8]> {
     // SAFETY: this function's own contract.
     unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(buffer, len)) }
@@ -110,7 +111,8 @@ unsafe fn take_text(buffer: *mut u8, len: usize) -> String {
     String::from_utf8(unsafe { take(buffer, len) }.into_vec()).expect("UTF-8")
 }
 
-/// A text for JavaScript: its address in the upper half, its length in the lower. [`release`] frees it.
+/// Passes a text to JavaScript: its address in the upper half, its length in the lower half. [`release`]
+/// frees it.
 fn give(text: &str) -> u64 {
     let bytes: Box<[u8]> = text.as_bytes().into();
     let len = text.len() as u64;
@@ -122,7 +124,7 @@ fn host_files() -> SharedFiles {
     shared_files(HostFiles)
 }
 
-/// The files that the host has.
+/// The files of the host.
 struct HostFiles;
 
 impl Files for HostFiles {
@@ -136,7 +138,7 @@ impl Files for HostFiles {
     }
 }
 
-/// One of them.
+/// A file of the host.
 struct HostFile {
     name: String,
     len: u64,

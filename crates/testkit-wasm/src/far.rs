@@ -1,7 +1,7 @@
-//! Files of 100 GB, of which only the beginning exists: every value is made up when it is read.
+//! Files of 100 GB of which only the beginning exists: every value is made up when it is read.
 //!
-//! The values are `u64`s that state where they stand: the eight bytes from offset `8 n` on are `8 n`, little-endian. An offset
-//! that lost its upper half anywhere shows in what is read.
+//! The values are `u64`s that state their own position: the eight bytes from offset `8 n` on are `8 n`,
+//! little-endian. If an offset lost its upper half anywhere, the values show it.
 
 use std::io;
 use std::ops::Range;
@@ -9,25 +9,25 @@ use std::ops::Range;
 use modelfmt_core::{Container, Source};
 use testkit::gguf::Gguf;
 
-/// Bytes of the tensor in the middle: more than 32 bits can count.
+/// The size of the tensor in the middle in bytes: more than 32 bits can count.
 const VAST: u64 = 100_000_000_000;
-/// Bytes of the tensors before and after it.
+/// The size of the tensors before and after it in bytes.
 const SMALL: u64 = 64;
-/// Bytes that are read from each end of a tensor.
+/// The number of bytes that are read from each end of a tensor.
 const SEEN: usize = 16;
 
-/// A file whose values state where they stand.
+/// A file whose values state their own position.
 #[derive(Clone, Debug)]
 pub struct Far {
-    /// Its name, by which it is opened.
+    /// The name by which it is opened.
     pub name: &'static str,
-    /// What stands before the values.
+    /// The bytes before the values.
     pub head: Vec<u8>,
     /// Its length.
     pub len: u64,
 }
 
-/// Such files: 64 bytes of values, 100 GB, 64 bytes.
+/// Makes such files: 64 bytes of values, 100 GB, 64 bytes.
 #[must_use]
 pub fn files() -> Vec<Far> {
     vec![safetensors(), gguf()]
@@ -80,10 +80,10 @@ impl Source for Far {
     }
 }
 
-/// Where the tensors of a file lie and what stands at both ends of each.
+/// Returns the position of each tensor of a file, and the values at both of its ends.
 ///
 /// # Panics
-/// If something cannot be read; or if a machine of 32 bits reads what it has no address for.
+/// If something cannot be read, or if a 32-bit machine reads something for which it has no address.
 #[must_use]
 pub fn describe(container: &dyn Container) -> String {
     let mut out = format!("{} bytes\n", container.file_size());
@@ -99,7 +99,7 @@ pub fn describe(container: &dyn Container) -> String {
     out
 }
 
-/// The two values from byte `offset` of a tensor on.
+/// Returns the two values from byte `offset` of a tensor on.
 fn word(container: &dyn Container, tensor: usize, offset: u64) -> [u64; 2] {
     let mut bytes = [0; SEEN];
     container.values_into(tensor, offset, &mut bytes, None).expect("values");
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives one file, whatever is asked for.
+    /// Returns the same file for every name.
     struct Only(Far);
 
     impl modelfmt_core::source::Files for Only {

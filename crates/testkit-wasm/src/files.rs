@@ -1,4 +1,4 @@
-//! Opens files of every format by name, from wherever they come.
+//! Opens files of every format by name, from any source.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 use modelfmt_core::{Container, Source};
 
-/// What the file or set of that name holds, as the golden files' dumps say it; or that it is refused, which is what the
-/// native build must say too.
+/// Describes the content of the file or set with this name like the dumps of golden files, or says that it is
+/// refused, as the native build must too.
 ///
 /// # Panics
-/// If it is not there, or its values cannot be read.
+/// If the file does not exist, or its values cannot be read.
 #[must_use]
 pub fn describe(name: &str, files: &SharedFiles) -> String {
     let source = files.open(name).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -22,7 +22,7 @@ pub fn describe(name: &str, files: &SharedFiles) -> String {
     }
 }
 
-/// Opens the file of that name; a set finds the others of its folder in `files` too.
+/// Opens the file with this name. A set finds its other files in the same folder of `files`.
 ///
 /// # Panics
 /// If it cannot be opened.
@@ -32,7 +32,7 @@ pub fn open(name: &str, files: &SharedFiles) -> Box<dyn Container> {
     open_source(name, source, files).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Opens a file that `source` gives, as if it were the one of that name in `files`.
+/// Opens a file from `source`, as if it were the file with this name in `files`.
 ///
 /// # Errors
 /// The errors of the format's reader.
@@ -46,7 +46,7 @@ pub fn open_source(
     open_as(name, source, beside)
 }
 
-/// Whether [`open`] knows the name's ending.
+/// Checks whether [`open`] knows the name's extension.
 #[must_use]
 pub fn is_model(name: &str) -> bool {
     const ENDINGS: &[&str] = &[
@@ -62,7 +62,7 @@ pub fn is_model(name: &str) -> bool {
     ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The names of all models below a folder. The conformance suite has tests of its own.
+/// Returns the names of all models below a folder, except for the conformance suite, which has its own tests.
 ///
 /// # Errors
 /// If a folder cannot be listed.
@@ -98,7 +98,8 @@ fn open_as(
         "apr" if is_json => {
             Box::new(apr2::SetReader::from_source(&source, beside, &apr2::OpenOptions::new())?)
         }
-        // The draft's header of 32 bytes has the offset of its metadata there, and aprender's of 64 bytes too.
+        // At this position, the draft's header of 32 bytes and aprender's of 64 bytes both have the offset of
+        // the metadata.
         "apr" if source.len() > 16 && *source.read(12..13)? == [64] => {
             Box::new(apr::Reader::from_source(source)?)
         }
@@ -119,10 +120,10 @@ fn open_as(
     })
 }
 
-/// The files of one folder among others.
+/// The files of one folder of a larger collection.
 #[derive(Clone, Debug)]
 pub struct Below<F> {
-    /// The files of all folders.
+    /// All files.
     pub files: F,
     /// The folder's path, without a slash at its end.
     pub folder: String,

@@ -1,4 +1,5 @@
-//! Prints what every golden file and every file of 100 GB holds, as this machine reads it: JSON for `xtask/wasm/run.mjs`.
+//! Prints the content of every golden file and every file of 100 GB, as this machine reads it: JSON for
+//! `xtask/wasm/run.mjs`.
 #![allow(clippy::panic, reason = "this is test code")]
 
 use std::error::Error;
@@ -23,13 +24,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn described(file: &Far) -> Object {
     let container = testkit_wasm::open(file.name, &shared_files(One(file.clone())));
     let head: String = file.head.iter().map(|byte| format!("{byte:02x}")).collect();
-    // As text: JavaScript's numbers are floats.
+    // As text, because JavaScript's numbers are floats.
     [("head", head), ("len", file.len.to_string()), ("holds", far::describe(&*container))]
         .into_iter()
         .collect()
 }
 
-/// The folder with one file of 100 GB in it.
+/// A folder that contains one file of 100 GB.
 struct One(Far);
 
 impl Files for One {

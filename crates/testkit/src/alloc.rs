@@ -1,4 +1,4 @@
-//! How much memory a piece of code holds at once.
+//! Measures how much memory a piece of code holds.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -9,12 +9,13 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// An allocator that counts, for each thread, the bytes it holds: `#[global_allocator]` of a test that uses [`peak`].
+/// An allocator that counts the bytes that each thread holds. Use it as `#[global_allocator]` in a test that
+/// calls [`peak`].
 #[derive(Debug)]
 pub struct CountingAllocator;
 
 fn count(delta: isize) {
-    // A thread that is ending has no counters left, and nobody asks for them.
+    // A thread that is ending has no counters left, and nobody needs them.
     let _ = HELD.try_with(|held| {
         held.set(held.get() + delta);
         PEAK.try_with(|peak| peak.set(peak.get().max(held.get())))
@@ -25,31 +26,31 @@ fn count(delta: isize) {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
-        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        // SAFETY: the caller upholds the contract of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-layout.size().cast_signed());
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size.cast_signed() - layout.size().cast_signed());
-        // SAFETY: the caller keeps the contract of `realloc`.
+        // SAFETY: the caller upholds the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 }
 
-/// What `run` returns, and the bytes that this thread held at most while it ran, beyond those it held before. 0 unless
-/// [`CountingAllocator`] is the global allocator.
+/// Returns the result of `run`, and the most bytes that this thread held while it ran, beyond those it held
+/// before. This is 0 unless [`CountingAllocator`] is the global allocator.
 pub fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     PEAK.set(before);
@@ -57,19 +58,19 @@ pub fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
     (result, usize::try_from(PEAK.get() - before).unwrap_or(0))
 }
 
-/// What `run` returns, and the bytes that this thread holds more than before it ran. 0 unless [`CountingAllocator`] is the
-/// global allocator.
+/// Returns the result of `run`, and how many more bytes this thread holds than before. This is 0 unless
+/// [`CountingAllocator`] is the global allocator.
 pub fn held<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     let result = run();
     (result, usize::try_from(HELD.get() - before).unwrap_or(0))
 }
 
-/// Opens a file of `len` bytes, of which all may be index, and returns what came of it.
+/// Opens a file of `len` bytes, all of which may be index, and returns the result of `open`.
 ///
 /// # Panics
-/// If more was held meanwhile than the project promises: four times the index, the bytes that were fetched of it, and
-/// 16 KiB. Counts nothing unless [`CountingAllocator`] is the global allocator.
+/// If this held more memory than the project promises: four times the index, the fetched bytes of the index,
+/// and 16 KiB. Never panics unless [`CountingAllocator`] is the global allocator.
 pub fn bounded<T>(len: usize, open: impl FnOnce() -> T) -> T {
     let (opened, held) = peak(open);
     assert!(held <= (16 << 10) + 5 * len, "{held} bytes were held to open a file of {len}");

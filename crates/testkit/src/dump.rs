@@ -1,15 +1,16 @@
-//! What a file holds as text, for golden files.
+//! Prints the content of a file as text, for golden files.
 
 use std::fmt::Write;
 
 use modelfmt_core::value::Value;
 use modelfmt_core::{Container, DisplayShape, Execution, TensorInfo, VerifyLevel};
 
-/// Values of up to so many bytes are shown in hex, longer ones as their BLAKE3.
+/// Values of up to this many bytes are shown in hex, longer ones as their BLAKE3.
 const SHOWN: usize = 32;
 
-/// Everything that a [`Container`] says of a file, as text that a person can compare and `git diff` can show: version,
-/// size, details, metadata, tensors with place and values, and how each check ends.
+/// Prints everything that a [`Container`] reports about a file, as text that a person can compare and `git
+/// diff` can show: version, size, details, metadata, tensors with their positions and values, and the result
+/// of each check.
 ///
 /// # Panics
 /// If metadata or values cannot be read.
@@ -53,7 +54,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// One line for each leaf, with the bits of floats that text does not tell apart.
+/// Prints one line for each leaf, with the bits of floats that look the same as text.
 fn tree(line: &mut dyn FnMut(&str), depth: usize, value: &Value) {
     let indent = "  ".repeat(depth);
     let mut member = |label: String, value: &Value| match value {

@@ -1,4 +1,4 @@
-//! Files that the formats' own tools wrote, and what they hold.
+//! Files that the formats' own tools wrote, and their expected content.
 
 use std::fs;
 
@@ -7,9 +7,9 @@ use modelfmt_core::{Container, Execution, Status, VerifyLevel};
 
 use crate::workspace::testdata;
 
-/// Compares an open file of `testdata/reference/` with what `expected.json` says of it (the tensors in order, their
-/// dtypes, shapes, sizes and values) and verifies it; returns the entry, so that the caller can compare what is
-/// peculiar to the format.
+/// Compares an open file of `testdata/reference/` with its entry in `expected.json` (the tensors in order,
+/// their dtypes, shapes, sizes and values) and verifies it. Returns the entry, so that the caller can compare
+/// the properties that only this format has.
 ///
 /// # Panics
 /// If anything differs, or there is no entry for `file`.

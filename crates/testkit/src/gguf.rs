@@ -1,7 +1,7 @@
-//! GGUF files, good and bad: a writer of our own would refuse to write the bad ones.
+//! Builds GGUF files, valid and invalid: a proper writer would refuse to write invalid ones.
 
-/// Builds a GGUF file from its parts. The counts in its header are those of what was added, unless they are
-/// overridden; nothing else is checked.
+/// Builds a GGUF file from its parts. The counts in its header are those of the added parts, unless they are
+/// overridden. Nothing else is checked.
 #[derive(Clone, Debug)]
 pub struct Gguf {
     version: u32,
@@ -19,7 +19,7 @@ impl Default for Gguf {
 }
 
 impl Gguf {
-    /// An empty file of version 3, whose tensors will be aligned to 32.
+    /// Starts an empty file of version 3, whose tensors will be aligned to 32.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -32,36 +32,36 @@ impl Gguf {
         }
     }
 
-    /// States another version.
+    /// Writes another version to the header.
     #[must_use]
     pub const fn version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
 
-    /// States other numbers of tensors and metadata entries.
+    /// Writes other numbers of tensors and metadata entries to the header.
     #[must_use]
     pub const fn counts(mut self, tensors: u64, entries: u64) -> Self {
         self.counts = (Some(tensors), Some(entries));
         self
     }
 
-    /// Aligns the data to another multiple; `general.alignment` has to be added too.
+    /// Aligns the data to another multiple. `general.alignment` has to be added too.
     #[must_use]
     pub const fn alignment(mut self, alignment: usize) -> Self {
         self.alignment = alignment;
         self
     }
 
-    /// Adds a metadata entry: the number of its type, and its value as it stands in the file ([`string`], [`array()`]).
+    /// Adds a metadata entry: the number of its type, and its encoded value ([`string`], [`array()`]).
     #[must_use]
     pub fn entry(mut self, key: &str, kind: u32, value: &[u8]) -> Self {
         self.entries.push([&string(key), &kind.to_le_bytes()[..], value].concat());
         self
     }
 
-    /// Adds a tensor whose values follow those added before, padded with zeros to the alignment. `dims` stand as given:
-    /// fastest first.
+    /// Adds a tensor whose values follow those added before, padded with zeros to the alignment. `dims` are
+    /// written as given: fastest first.
     #[must_use]
     pub fn tensor(self, name: &str, kind: u32, dims: &[u64], values: &[u8]) -> Self {
         let mut this = self;
@@ -71,7 +71,7 @@ impl Gguf {
         this.record(name, kind, dims, offset)
     }
 
-    /// Adds a tensor's record alone, with any offset.
+    /// Adds only a tensor's record, with any offset.
     #[must_use]
     pub fn record(mut self, name: &str, kind: u32, dims: &[u64], offset: u64) -> Self {
         let mut record = string(name);
@@ -90,7 +90,7 @@ impl Gguf {
         self
     }
 
-    /// All that stands before the padding and the data.
+    /// Returns everything before the padding and the data.
     #[must_use]
     pub fn listing(&self) -> Vec<u8> {
         let mut file = b"GGUF".to_vec();
@@ -101,7 +101,7 @@ impl Gguf {
         file
     }
 
-    /// The file, with padding behind its last tensor, as writers of GGUF leave it.
+    /// Returns the file with padding after its last tensor, as writers of GGUF leave it.
     #[must_use]
     pub fn padded(&self) -> Vec<u8> {
         let mut file = self.build();
@@ -111,7 +111,7 @@ impl Gguf {
         file
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {
         let mut file = self.listing();
@@ -123,13 +123,14 @@ impl Gguf {
     }
 }
 
-/// Text as it stands in a GGUF file: its length, then its bytes.
+/// Encodes text as in a GGUF file: its length, then its bytes.
 #[must_use]
 pub fn string(text: &str) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// An array as it stands in a GGUF file: the number of its members' type, their number, the members.
+/// Encodes an array as in a GGUF file: the number of its members' type, the number of members, then the
+/// members.
 #[must_use]
 pub fn array(kind: u32, members: &[Vec<u8>]) -> Vec<u8> {
     let head = [&kind.to_le_bytes()[..], &(members.len() as u64).to_le_bytes()].concat();

@@ -1,6 +1,8 @@
-//! Journals of edits that never were, made from their description in modelfmt-core's `edit/journal/mod.rs` alone.
+//! Makes journals of edits that never happened, only from the description in modelfmt-core's
+//! `edit/journal/mod.rs`.
 
-/// The journal of an edit in place of one file, which was interrupted: it changes `before` at an offset into `after`, of the same length.
+/// Makes the journal of an interrupted in-place edit of one file, which changes `before` at an offset to
+/// `after`, of the same length.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -25,7 +27,7 @@ pub fn of_one(file_len: u64, at: u64, before: &[u8], after: &[u8]) -> Vec<u8> {
     journal
 }
 
-/// FNV-1a over words of eight bytes, of which the last is filled with zeros, and over the length.
+/// Returns FNV-1a over words of eight bytes, the last of which is padded with zeros, and over the length.
 fn check(bytes: &[u8]) -> u64 {
     let mut words: Vec<u64> = Vec::new();
     let mut padded = bytes.to_vec();

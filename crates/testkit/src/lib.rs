@@ -1,4 +1,4 @@
-//! What the test suites of several crates share. Not published; its functions panic, as tests do.
+//! Code that the tests of several crates share. Not published; its functions panic, as tests do.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 mod alloc;

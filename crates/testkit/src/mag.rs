@@ -1,6 +1,6 @@
-//! Snapshots of magnetron, good and bad: our own writer makes none.
+//! Makes snapshots of magnetron, valid and invalid, because our own writer makes none.
 
-/// A snapshot, as magnetron 0.1.5 to 0.1.9 wrote them.
+/// A snapshot as magnetron 0.1.5 to 0.1.9 wrote it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// 100 or 200.
@@ -11,26 +11,26 @@ pub struct Snapshot {
     pub tensors: Vec<Described>,
 }
 
-/// What a snapshot says of a tensor.
+/// The description of a tensor in a snapshot.
 #[derive(Clone, Debug)]
 pub struct Described {
     /// The code of the element type.
     pub dtype: u8,
     /// The number of its name in the pool.
     pub name: u32,
-    /// How many elements there are.
+    /// The number of elements.
     pub elements: u64,
-    /// Where its values begin, counted from those of the first tensor.
+    /// The position of its values, relative to those of the first tensor.
     pub offset: u64,
     /// The shape.
     pub dims: Vec<u64>,
 }
 
 impl Snapshot {
-    /// The part of the file before the values.
+    /// Returns the part of the file before the values.
     ///
     /// # Panics
-    /// For more tensors or names than 32 bits count, and more than 255 dimensions.
+    /// If the number of tensors or names does not fit 32 bits, or a tensor has more than 255 dimensions.
     #[must_use]
     pub fn head(&self) -> Vec<u8> {
         let count = |len: usize| u32::try_from(len).expect("a count of 32 bits");
@@ -62,10 +62,10 @@ impl Snapshot {
         file
     }
 
-    /// The file with these values.
+    /// Returns the file with these values.
     ///
     /// # Panics
-    /// As [`head`](Self::head).
+    /// Like [`head`](Self::head).
     #[must_use]
     pub fn with_values(&self, values: &[u8]) -> Vec<u8> {
         let mut file = self.head();
@@ -76,17 +76,17 @@ impl Snapshot {
         file
     }
 
-    /// The file with so many bytes of values, which count up from 0.
+    /// Returns the file with this many bytes of values, which count up from 0.
     ///
     /// # Panics
-    /// As [`head`](Self::head).
+    /// Like [`head`](Self::head).
     #[must_use]
     pub fn file(&self, values: usize) -> Vec<u8> {
         self.with_values(&(0..=u8::MAX).cycle().take(values).collect::<Vec<_>>())
     }
 }
 
-/// Gives a snapshot the checksum that its bytes up to the mark of the values ask for.
+/// Updates the checksum of a snapshot, which covers the bytes up to the mark before the values.
 ///
 /// # Panics
 /// For a file of fewer than 20 bytes.

@@ -1,26 +1,26 @@
-//! The formats' own tools, in Python and in Rust, to compare with.
+//! Runs the formats' own tools, in Python and in Rust, to compare with.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The variable that names an interpreter which can import the oracles.
+/// The variable that names a Python interpreter that can import the oracles.
 const VARIABLE: &str = "MODELFMT_ORACLES_PYTHON";
 
 /// Runs a Python script with arguments in the oracles' environment and returns what it prints.
 ///
 /// # Panics
-/// If there is no such environment, or the script fails; then with what it wrote to standard error.
+/// If there is no such environment, or if the script fails; the message has what it wrote to standard error.
 #[must_use]
 pub fn python(script: &str, arguments: &[&str]) -> String {
     run(&mut Command::new(interpreter()), script, arguments)
 }
 
-/// As [`python`], with the packages of one of the folders that `cargo xtask oracles` makes before all others, such as
-/// `magnetron-0.2.2`.
+/// Like [`python`], but with the packages of one of the folders that `cargo xtask oracles` makes, such as
+/// `magnetron-0.2.2`, before all others.
 ///
 /// # Panics
-/// As [`python`]; if there is no such folder.
+/// Like [`python`], and if there is no such folder.
 #[must_use]
 pub fn python_with(folder: &str, script: &str, arguments: &[&str]) -> String {
     let folder = crate::workspace::root().join("target/oracles").join(folder);
@@ -30,11 +30,11 @@ pub fn python_with(folder: &str, script: &str, arguments: &[&str]) -> String {
     run(&mut command, script, arguments)
 }
 
-/// Runs a Python script that may `import llama_cpp` (`xtask/oracles/llama_cpp.py`); `None` if this machine has no llama.cpp. Then the
-/// test has compared nothing, and says so.
+/// Runs a Python script that may `import llama_cpp` (`xtask/oracles/llama_cpp.py`). Returns `None`, after
+/// printing that the test has compared nothing, if this machine has no llama.cpp.
 ///
 /// # Panics
-/// As [`python`].
+/// Like [`python`].
 #[must_use]
 pub fn llama_cpp(script: &str, arguments: &[&str]) -> Option<String> {
     let interpreter = interpreter();
@@ -50,8 +50,8 @@ pub fn llama_cpp(script: &str, arguments: &[&str]) -> Option<String> {
     Some(run(command.arg("-B"), script, arguments))
 }
 
-/// Runs a Python script with Debian's interpreter if that has these packages, such as `torch`; `None` if it does not. Then the test has compared nothing, and
-/// says so.
+/// Runs a Python script with Debian's interpreter if it has these packages, such as `torch`. Otherwise
+/// returns `None`, after printing that the test has compared nothing.
 ///
 /// # Panics
 /// If the script fails.
@@ -66,9 +66,9 @@ pub fn debian_python(packages: &str, script: &str, arguments: &[&str]) -> Option
     Some(run(&mut python(), script, arguments))
 }
 
-/// Has a tool make small checkpoints and decode them (`xtask/oracles/quantizers.py` says in which form), each in a folder below the
-/// one given, and returns the names of those folders; `None` if this machine has no torch. Then the test has compared nothing, and
-/// says so.
+/// Has a tool make small checkpoints and decode them (`xtask/oracles/quantizers.py` describes their form),
+/// each in a folder below `folder`, and returns the names of those folders. Returns `None`, after printing
+/// that the test has compared nothing, if this machine has no torch.
 ///
 /// # Panics
 /// If the tool fails.
@@ -103,10 +103,10 @@ fn run(command: &mut Command, script: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("the oracle prints UTF-8")
 }
 
-/// ggml's reference of its block types in C, as a shared library.
+/// Returns the path of ggml's C reference of its block types, as a shared library.
 ///
 /// # Panics
-/// If it is not there.
+/// If the library does not exist.
 #[must_use]
 pub fn ggml_library() -> PathBuf {
     let environment = interpreter().ancestors().nth(2).expect("DIR/bin/python").to_path_buf();
@@ -115,11 +115,11 @@ pub fn ggml_library() -> PathBuf {
     path
 }
 
-/// Asks llama.cpp which types it gives the tensors of models (`xtask/oracles/llama_types.cpp` says in which form), and returns
-/// what it answers.
+/// Asks llama.cpp which types it assigns to the tensors of models (`xtask/oracles/llama_types.cpp` describes
+/// the form), and returns its answer.
 ///
 /// # Panics
-/// If the program is not there, or fails; then with what it wrote to standard error.
+/// If the program does not exist, or if it fails; the message has what it wrote to standard error.
 #[must_use]
 pub fn llama_types(models: &str) -> String {
     let environment = interpreter().ancestors().nth(2).expect("DIR/bin/python").to_path_buf();
@@ -132,7 +132,7 @@ pub fn llama_types(models: &str) -> String {
         .unwrap_or_else(|e| panic!("{}: {e}; run `cargo xtask oracles`", program.display()));
     let mut input = child.stdin.take().expect("a pipe");
     let models = models.to_owned();
-    // It answers while it is asked. That it ends before, its status says.
+    // The program answers while it still reads. If it ends early, its exit status shows that.
     let asking = std::thread::spawn(move || input.write_all(models.as_bytes()));
     let output = child.wait_with_output().expect("the oracle ends");
     let _ = asking.join();
@@ -141,10 +141,10 @@ pub fn llama_types(models: &str) -> String {
     String::from_utf8(output.stdout).expect("the oracle prints UTF-8")
 }
 
-/// Has ggml read a GGUF file as llama.cpp does, and write what it has read to another.
+/// Has ggml read a GGUF file as llama.cpp does, and write what it has read to another file.
 ///
 /// # Panics
-/// If the program is not there, or ggml does not read the file; then with what it says.
+/// If the program does not exist, or if ggml does not read the file; the message has its output.
 pub fn ggml_rewrites(from: &Path, to: &Path) {
     let environment = interpreter().ancestors().nth(2).expect("DIR/bin/python").to_path_buf();
     let program = environment.join("ggml-rewrites");
@@ -162,31 +162,31 @@ fn interpreter() -> PathBuf {
     path
 }
 
-/// The variable that names the program built of `xtask/oracles/apr`.
+/// The variable that names the program built from `xtask/oracles/apr`.
 const APR_VARIABLE: &str = "MODELFMT_ORACLES_APR";
 
-/// Runs the program over aprender's own crate (`xtask/oracles/apr`) and returns what it prints.
+/// Runs the program that uses aprender's own crate (`xtask/oracles/apr`) and returns what it prints.
 ///
 /// # Panics
-/// If it has not been built, or fails; then with what it wrote to standard error.
+/// If the program has not been built, or if it fails; the message has what it wrote to standard error.
 #[must_use]
 pub fn apr(arguments: &[&str]) -> String {
     built(APR_VARIABLE, "target/oracles-apr/debug/apr-oracle", arguments)
 }
 
-/// The variable that names the program built of `xtask/oracles/bao`.
+/// The variable that names the program built from `xtask/oracles/bao`.
 const BAO_VARIABLE: &str = "MODELFMT_ORACLES_BAO";
 
-/// Runs the program over the crate bao-tree (`xtask/oracles/bao`) and returns what it prints.
+/// Runs the program that uses the crate bao-tree (`xtask/oracles/bao`) and returns what it prints.
 ///
 /// # Panics
-/// As [`apr`].
+/// Like [`apr`].
 #[must_use]
 pub fn bao(arguments: &[&str]) -> String {
     built(BAO_VARIABLE, "target/oracles-bao/debug/bao-oracle", arguments)
 }
 
-/// Runs a program that a variable names, or that was built to this path.
+/// Runs a program that the variable names, or else the one that was built at this path.
 fn built(variable: &str, path: &str, arguments: &[&str]) -> String {
     let default = || crate::workspace::root().join(path);
     let program = std::env::var_os(variable).map_or_else(default, PathBuf::from);

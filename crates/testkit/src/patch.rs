@@ -1,9 +1,9 @@
-//! Damaging files.
+//! Damages files.
 
-/// A copy of `file` with `bytes` in the place of those from `at` on.
+/// Returns a copy of `file` in which `bytes` replace those from `at` on.
 ///
 /// # Panics
-/// If the file ends before them: a patch that does not land proves nothing.
+/// If the file ends before that: a patch that changes nothing would prove nothing.
 #[must_use]
 pub fn patched(file: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
@@ -13,20 +13,21 @@ pub fn patched(file: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// CRC-32 of `bytes`, bit by bit, for the reversed `polynomial`: slow, and independent of the library under test.
+/// Computes the CRC-32 of `bytes` bit by bit, for the reversed `polynomial`: slow, and independent of the
+/// library under test.
 fn crc(polynomial: u32, bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (polynomial & (crc & 1).wrapping_neg()))
     })
 }
 
-/// CRC-32C (Castagnoli) of `bytes`.
+/// Returns the CRC-32C (Castagnoli) of `bytes`.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc(0x82f6_3b78, bytes)
 }
 
-/// CRC-32 (IEEE) of `bytes`.
+/// Returns the CRC-32 (IEEE) of `bytes`.
 #[must_use]
 pub fn crc32(bytes: &[u8]) -> u32 {
     crc(0xedb8_8320, bytes)

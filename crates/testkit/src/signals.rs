@@ -1,4 +1,5 @@
-//! How a program hears signals, whatever the tests themselves were told to ignore: `nohup` and a shell's background do that.
+//! Controls which signals a program handles or ignores, whatever the test process itself ignores: `nohup` and
+//! background jobs of a shell ignore some.
 #![cfg(unix)]
 #![allow(unsafe_code)]
 
@@ -8,15 +9,15 @@ use std::process::{Child, Command};
 
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 
-/// The signals that end a program unless it says otherwise.
+/// The signals that end a program by default.
 const ENDING: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
 
-/// Has the command start as a program does that somebody runs at a terminal: SIGHUP, SIGINT and SIGTERM neither ignored nor blocked.
+/// Starts the command as if from a terminal: SIGHUP, SIGINT and SIGTERM are neither ignored nor blocked.
 pub fn hears_signals(command: &mut Command) -> &mut Command {
     start_with(command, SigHandler::SigDfl)
 }
 
-/// Has the command start as under `nohup` in the background of a script: SIGHUP and SIGINT are ignored.
+/// Starts the command as under `nohup` in the background of a script: SIGHUP and SIGINT are ignored.
 pub fn ignores_signals(command: &mut Command) -> &mut Command {
     start_with(command, SigHandler::SigIgn)
 }
@@ -30,11 +31,11 @@ fn start_with(command: &mut Command, handler: SigHandler) -> &mut Command {
         }
         SigSet::empty().thread_set_mask().map_err(io::Error::from)
     };
-    // SAFETY: between fork and exec this only makes system calls that may be made there.
+    // SAFETY: between fork and exec this only makes system calls that are allowed there.
     unsafe { command.pre_exec(prepare) }
 }
 
-/// Sends a signal, named as `kill` names it: `INT`, `TERM`.
+/// Sends a signal, named as for `kill`: `INT`, `TERM`.
 ///
 /// # Panics
 /// If it cannot be sent.
@@ -44,10 +45,10 @@ pub fn send(child: &Child, name: &str) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), Some(signal)).expect("it is sent");
 }
 
-/// Whether a process that runs hears, or ignores, the signal of this number: what Linux says of it.
+/// Checks on Linux whether a running process handles or ignores the signal with this number.
 ///
 /// # Panics
-/// If the system does not say.
+/// If the system does not report this.
 #[must_use]
 pub fn is_among(child: &Child, set: SignalSet, number: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("a status");
@@ -59,12 +60,12 @@ pub fn is_among(child: &Child, set: SignalSet, number: u32) -> bool {
     u64::from_str_radix(mask.trim(), 16).expect("a set of signals") & (1 << (number - 1)) != 0
 }
 
-/// Which signals are meant.
+/// A set of signals of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalSet {
-    /// For which the process has a function.
+    /// Signals for which the process has a handler.
     Heard,
-    /// Which it ignores.
+    /// Signals that the process ignores.
     Ignored,
 }
 
@@ -74,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// `cat` leaves signals as it finds them.
+    /// Starts `cat`, which does not change how signals are handled.
     fn cat(prepare: fn(&mut Command) -> &mut Command) -> Child {
         prepare(Command::new("cat").stdin(Stdio::piped())).spawn().expect("cat")
     }

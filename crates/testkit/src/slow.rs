@@ -1,4 +1,4 @@
-//! Files that have to be waited for, and what drives futures over them.
+//! Files whose reads have to be awaited, and an executor for futures that read them.
 
 use std::error::Error;
 use std::future::{Future, poll_fn};
@@ -11,11 +11,11 @@ use std::task::{Context, Poll, Waker};
 use modelfmt_core::source::{Files as _, MemoryFiles};
 use modelfmt_core::{Bytes, Fetch, FetchFiles, Report};
 
-/// Bytes that have to be waited for, once for each range.
+/// Bytes whose reads have to be awaited, once for each range.
 #[derive(Clone, Debug)]
 pub struct SlowSource(pub Arc<[u8]>);
 
-/// Files that have to be waited for to be opened and to be read.
+/// Files that have to be awaited when they are opened and when they are read.
 #[derive(Debug)]
 pub struct SlowFiles<'a>(pub &'a MemoryFiles);
 
@@ -39,13 +39,13 @@ impl Fetch for SlowSource {
     }
 }
 
-/// A future that is ready when it is polled for the second time.
+/// Returns a future that is ready when it is polled for the second time.
 pub async fn wait() {
     let mut waited = false;
     poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
-/// An executor of one future: it polls without a pause.
+/// Runs one future, polling it without a pause.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
@@ -55,7 +55,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// An error with its causes.
+/// Returns the text of an error with its causes.
 pub fn error_text(error: impl Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -66,7 +66,7 @@ pub fn error_text(error: impl Error) -> String {
     text
 }
 
-/// What a verification says, without how long it took.
+/// Returns the lines of a verification report, without the duration.
 pub fn report_lines(report: &Report) -> Vec<String> {
     let checks = report.checks.iter().map(|check| format!("{check:?}"));
     checks.chain(report.errors.iter().cloned()).collect()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use modelfmt_core::Source;
 
-/// Gives only what is asked for, as a network would, and counts it.
+/// Reads only the requested bytes, as over a network, and counts them.
 #[derive(Debug)]
 pub struct CountingSource<S> {
     inner: S,
@@ -15,22 +15,22 @@ pub struct CountingSource<S> {
 }
 
 impl<S: Source> CountingSource<S> {
-    /// Counts what is read of `inner` from now on.
+    /// Counts the reads of `inner` from now on.
     pub const fn new(inner: S) -> Self {
         Self { inner, reads: AtomicU64::new(0), nbytes: AtomicU64::new(0) }
     }
 
-    /// How many reads there were.
+    /// Returns the number of reads.
     pub fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// How many bytes they gave, those that were read twice twice.
+    /// Returns the number of bytes read. Bytes that were read twice count twice.
     pub fn nbytes(&self) -> u64 {
         self.nbytes.load(Ordering::Relaxed)
     }
 
-    /// Begins again at zero.
+    /// Resets the counts to zero.
     pub fn reset(&self) {
         self.reads.store(0, Ordering::Relaxed);
         self.nbytes.store(0, Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl<S: Source + Sync> Source for CountingSource<S> {
     }
 }
 
-/// Fails every read that touches a range of it.
+/// Fails every read that touches a given range.
 #[derive(Debug)]
 pub struct FaultySource<S> {
     inner: S,
@@ -61,7 +61,7 @@ pub struct FaultySource<S> {
 }
 
 impl<S: Source> FaultySource<S> {
-    /// `inner`, with bytes that cannot be read.
+    /// Wraps `inner` so that the range `broken` cannot be read.
     pub const fn new(inner: S, broken: Range<u64>) -> Self {
         Self { inner, broken }
     }

@@ -1,4 +1,4 @@
-//! Reading driven from outside: a task says which ranges it needs, and its driver feeds their bytes.
+//! Drives a reading task by hand: the task names the ranges that it needs, and its driver feeds their bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -12,17 +12,17 @@ use std::task::{Context, Poll, Waker};
 use modelfmt_core::source::checked_len;
 use modelfmt_core::{AlignedBuf, Bytes, Fetch};
 
-/// What a task says when it is asked to go on.
+/// The state of a task after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<T> {
-    /// It needs the bytes of these ranges, in any order and in pieces of any length.
+    /// The task needs the bytes of these ranges, in any order and in pieces of any length.
     Need(Vec<Range<u64>>),
-    /// It is done.
+    /// The task is done.
     Done(T),
 }
 
-/// A task over [`Fetch`] that you drive by hand: while [`step`](Self::step) says [`Step::Need`], [`feed`](Self::feed) the
-/// bytes.
+/// A task over [`Fetch`] that you drive by hand: while [`step`](Self::step) returns [`Step::Need`],
+/// [`feed`](Self::feed) the bytes.
 ///
 /// ```
 /// use modelfmt_core::Fetch;
@@ -60,7 +60,7 @@ impl<T> fmt::Debug for Steps<'_, T> {
 }
 
 impl<'a, T> Steps<'a, T> {
-    /// A task over a file of `size` bytes.
+    /// Makes a task over a file of `size` bytes.
     pub fn new<F: AsyncFnOnce(SteppedSource) -> T + 'a>(size: u64, task: F) -> Self
     where
         T: 'a,
@@ -70,7 +70,8 @@ impl<'a, T> Steps<'a, T> {
         Self { task: Some(Box::pin(async move { task(fed).await })), needs }
     }
 
-    /// Goes on as far as the bytes that were fed allow. After [`Step::Done`] there is nothing more to do, and it needs nothing.
+    /// Runs the task as far as the fed bytes allow. Do not call it after [`Step::Done`]: it would return an
+    /// empty [`Step::Need`].
     pub fn step(&mut self) -> Step<T> {
         if let Some(task) = &mut self.task
             && let Poll::Ready(value) = task.as_mut().poll(&mut Context::from_waker(Waker::noop()))
@@ -81,12 +82,12 @@ impl<'a, T> Steps<'a, T> {
         Step::Need(lock(&self.needs).missing())
     }
 
-    /// Gives the bytes of the file from `at` on. What is not needed now is ignored.
+    /// Supplies the bytes of the file from `at` on. Bytes that are not needed now are ignored.
     pub fn feed(&mut self, at: u64, bytes: &[u8]) {
         lock(&self.needs).feed(at, bytes);
     }
 
-    /// Says that the needed bytes are not available: each waiting read fails with this error.
+    /// Reports that the needed bytes are not available: each waiting read fails with this error.
     pub fn fail(&mut self, kind: io::ErrorKind) {
         for need in &mut lock(&self.needs).0 {
             need.failed = Some(kind);
@@ -94,7 +95,7 @@ impl<'a, T> Steps<'a, T> {
     }
 }
 
-/// The bytes that a task of [`Steps`] is fed with.
+/// The source from which a task of [`Steps`] reads.
 #[derive(Clone)]
 pub struct SteppedSource {
     size: u64,
@@ -137,7 +138,7 @@ struct Need {
     number: u64,
     start: u64,
     buffer: AlignedBuf,
-    /// Parts of the buffer that have not been fed, ascending.
+    /// The parts of the buffer that have not been fed, in ascending order.
     missing: Vec<Range<usize>>,
     failed: Option<io::ErrorKind>,
 }
@@ -183,7 +184,7 @@ impl Needs {
 }
 
 impl Need {
-    /// Copies what it lacks, and remembers what it still does.
+    /// Copies the bytes that are missing, and keeps track of those that remain missing.
     fn feed(&mut self, at: u64, bytes: &[u8]) {
         let end = at.saturating_add(bytes.len() as u64);
         let within = |n: u64| usize::try_from(n.saturating_sub(self.start)).unwrap_or(usize::MAX);
@@ -196,7 +197,7 @@ impl Need {
                 left.push(part);
                 continue;
             }
-            // `bytes` begins at `from` of the buffer, or `skipped` bytes before it.
+            // `bytes` begins at `from` in the buffer, or `skipped` bytes before it.
             let source = bytes
                 .get(skipped.saturating_add(begin.saturating_sub(from))..)
                 .and_then(|rest| rest.get(..stop.saturating_sub(begin)));
@@ -222,7 +223,7 @@ mod tests {
         (0..=255).cycle().take(1000).collect()
     }
 
-    /// Two ranges, of which the second depends on the first, and an empty one.
+    /// Reads two ranges, the second of which depends on the first, and an empty one.
     fn task() -> Steps<'static, io::Result<Vec<u8>>> {
         Steps::new(1000, async |bytes: SteppedSource| {
             let head = bytes.fetch(3..7).await?.to_vec();
@@ -245,7 +246,7 @@ mod tests {
                     }
                     Step::Need(ranges) => {
                         prop_assert!(!ranges.is_empty());
-                        // First whatever the cuts say, then what is needed.
+                        // Feed what the cuts say first, then what is needed.
                         let (at, end) = match cuts.next() {
                             Some((at, len)) => (at, (at + len).min(1000)),
                             None => (ranges[0].start, ranges[0].end),

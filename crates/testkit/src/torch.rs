@@ -1,4 +1,4 @@
-//! Checkpoints of PyTorch for tests, made opcode by opcode: sound ones, and any that break a rule.
+//! Checkpoints of PyTorch for tests, made opcode by opcode: valid ones, and ones that break a rule.
 
 use crate::zip::{Zip, ZipMember};
 
@@ -7,34 +7,34 @@ use crate::zip::{Zip, ZipMember};
 pub struct Pickler(pub Vec<u8>);
 
 impl Pickler {
-    /// A pickle of that protocol.
+    /// Starts a pickle of this protocol.
     #[must_use]
     pub fn new(protocol: u8) -> Self {
         Self(vec![0x80, protocol])
     }
 
-    /// Opcodes as they are.
+    /// Adds opcodes as they are.
     pub fn op(&mut self, opcodes: &[u8]) -> &mut Self {
         self.0.extend(opcodes);
         self
     }
 
-    /// A text.
+    /// Adds a text.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.op(b"X").op(&(text.len() as u32).to_le_bytes()).op(text.as_bytes())
     }
 
-    /// A number.
+    /// Adds a number.
     pub fn int(&mut self, number: u64) -> &mut Self {
         self.op(b"\x8a\x09").op(&number.to_le_bytes()).op(b"\0")
     }
 
-    /// A class or function.
+    /// Adds a class or function.
     pub fn global(&mut self, module: &str, name: &str) -> &mut Self {
         self.op(b"c").op(module.as_bytes()).op(b"\n").op(name.as_bytes()).op(b"\n")
     }
 
-    /// A tuple of numbers.
+    /// Adds a tuple of numbers.
     pub fn ints(&mut self, numbers: &[u64]) -> &mut Self {
         self.op(b"(");
         numbers.iter().for_each(|&number| {
@@ -43,12 +43,12 @@ impl Pickler {
         self.op(b"t")
     }
 
-    /// A reference to a storage.
+    /// Adds a reference to a storage.
     pub fn storage(&mut self, class: (&str, &str), key: &str, count: u64) -> &mut Self {
         self.op(b"(").text("storage").global(class.0, class.1).text(key).text("cpu").int(count).op(b"tQ")
     }
 
-    /// A tensor, by `_rebuild_tensor_v2`.
+    /// Adds a tensor, by `_rebuild_tensor_v2`, or `_rebuild_tensor_v3` if it has a dtype.
     pub fn tensor(&mut self, tensor: &TorchTensor) -> &mut Self {
         let TorchTensor { class, key, count, offset, dims, strides, dtype, .. } = tensor;
         let name = if dtype.is_some() { "_rebuild_tensor_v3" } else { "_rebuild_tensor_v2" };
@@ -61,7 +61,7 @@ impl Pickler {
         self.op(b"tR")
     }
 
-    /// The bytes, with STOP.
+    /// Returns the bytes, with STOP.
     #[must_use]
     pub fn stop(&mut self) -> Vec<u8> {
         self.op(b".");
@@ -78,9 +78,9 @@ pub struct TorchTensor {
     pub class: (&'static str, &'static str),
     /// The key of its storage.
     pub key: String,
-    /// How many elements the storage has (bytes of an untyped one).
+    /// The number of elements in the storage, or of bytes in an untyped one.
     pub count: u64,
-    /// Where the tensor begins in it, in elements.
+    /// The position of the tensor in the storage, in elements.
     pub offset: u64,
     /// Its dimensions.
     pub dims: Vec<u64>,
@@ -91,7 +91,7 @@ pub struct TorchTensor {
 }
 
 impl TorchTensor {
-    /// A tensor of f32 in a storage of its own, in order.
+    /// Makes a tensor of f32 in its own storage, in order.
     #[must_use]
     pub fn f32(name: &str, key: &str, dims: &[u64]) -> Self {
         let mut strides = vec![1; dims.len()];
@@ -111,7 +111,7 @@ impl TorchTensor {
     }
 }
 
-/// The pickle of a dictionary of tensors.
+/// Makes the pickle of a dictionary of tensors.
 #[must_use]
 pub fn torch_pickle(tensors: &[TorchTensor]) -> Vec<u8> {
     let mut pickle = Pickler::new(2);
@@ -122,7 +122,7 @@ pub fn torch_pickle(tensors: &[TorchTensor]) -> Vec<u8> {
     pickle.op(b"u").stop()
 }
 
-/// A checkpoint of today: the pickle, and the storages by their keys.
+/// Makes a checkpoint in the current form: the pickle, and the storages by their keys.
 #[must_use]
 pub fn torch_zip(pickle: &[u8], storages: &[(&str, &[u8])]) -> Zip {
     let mut members = vec![ZipMember::stored("archive/data.pkl", pickle).described_behind()];
@@ -133,7 +133,8 @@ pub fn torch_zip(pickle: &[u8], storages: &[(&str, &[u8])]) -> Zip {
     Zip { alignment: 64, is_long: true, ..Zip::of(members) }
 }
 
-/// A checkpoint of before: the pickle, and the storages in the order of their keys, with the number of elements of each.
+/// Makes a checkpoint in the older form: the pickle, and the storages in the order of their keys, with the
+/// number of elements of each.
 #[must_use]
 pub fn torch_stream(pickle: &[u8], storages: &[(&str, u64, &[u8])]) -> Vec<u8> {
     let mut out = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}.".to_vec();

@@ -1,23 +1,23 @@
-//! Where things are.
+//! Finds the folders and files of the workspace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folder of that name below `testdata/`.
+/// Returns the folder with this name below `testdata/`.
 #[must_use]
 pub fn testdata(folder: &str) -> PathBuf {
     root().join("testdata").join(folder)
 }
 
-/// The files of `testdata/<folder>` whose names end in `.extension`, sorted.
+/// Lists the files of `testdata/<folder>` whose names end in `.extension`, sorted.
 ///
 /// # Panics
-/// If there are none: a test over nothing proves nothing.
+/// If there are none, because a test over no files would prove nothing.
 #[must_use]
 pub fn golden_files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let dir = testdata(folder);
@@ -30,7 +30,8 @@ pub fn golden_files(folder: &str, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// All files below `testdata/` but for the conformance suite, most of whose files are broken and which has tests of its own, sorted.
+/// Lists all files below `testdata/`, sorted. The conformance suite is left out: it has its own tests, and
+/// most of its files are invalid.
 ///
 /// # Panics
 /// If a folder cannot be listed.

@@ -1,32 +1,32 @@
-//! Zip archives for tests: sound ones as PyTorch and NumPy write them, and any that break a rule.
+//! Zip archives for tests: valid ones as PyTorch and NumPy write them, and ones that break a rule.
 
 use crate::crc32;
 
-/// A member of an archive, and what its two headers say. Change what is to be wrong.
+/// A member of an archive, with the content of its two headers. Change a field to make it wrong.
 #[derive(Clone, Debug)]
 pub struct ZipMember {
-    /// The name in the directory, and in the header before the content.
+    /// The name in the directory, and in the local header before the content.
     pub names: [Vec<u8>; 2],
-    /// What is stored.
+    /// The stored bytes.
     pub stored: Vec<u8>,
-    /// The size in both.
+    /// The size in both headers.
     pub len: [u64; 2],
-    /// The CRC-32 in both.
+    /// The CRC-32 in both headers.
     pub crc: [u32; 2],
-    /// The method in both: 0 stored, 8 deflated.
+    /// The method in both headers: 0 stored, 8 deflated.
     pub method: [u16; 2],
-    /// The flags in both.
+    /// The flags in both headers.
     pub flags: [u16; 2],
-    /// Extra fields in both.
+    /// The extra fields in both headers.
     pub extra: [Vec<u8>; 2],
-    /// Whether sizes and offset of the directory are in a field of 64 bits.
+    /// Whether the directory has sizes and offset in a 64-bit field.
     pub is_long: bool,
-    /// Where the directory says that the header is; `None` for where it is.
+    /// The position of the local header according to the directory; `None` for the true position.
     pub at: Option<u32>,
 }
 
 impl ZipMember {
-    /// A member that is stored as it is.
+    /// Makes a member that is stored uncompressed.
     #[must_use]
     pub fn stored(name: &str, content: &[u8]) -> Self {
         let (len, crc) = (content.len() as u64, crc32(content));
@@ -43,14 +43,15 @@ impl ZipMember {
         }
     }
 
-    /// A member that is deflated.
+    /// Makes a member that is deflated.
     #[must_use]
     pub fn deflated(name: &str, content: &[u8]) -> Self {
         let stored = miniz_oxide::deflate::compress_to_vec(content, 6);
         Self { stored, method: [8, 8], ..Self::stored(name, content) }
     }
 
-    /// As PyTorch writes it: the header before the content has zeros for what follows it.
+    /// Describes the member as PyTorch does: the local header has zeros for what the data descriptor says
+    /// after the content.
     #[must_use]
     pub fn described_behind(mut self) -> Self {
         (self.flags, self.len[1], self.crc[1]) = ([0x808; 2], 0, 0);
@@ -58,31 +59,31 @@ impl ZipMember {
     }
 }
 
-/// An archive. Change what is to be wrong.
+/// An archive. Change a field to make it wrong.
 #[derive(Clone, Debug, Default)]
 pub struct Zip {
     /// The members, in the order of the directory and of the file.
     pub members: Vec<ZipMember>,
-    /// What is before the first member.
+    /// The bytes before the first member.
     pub before: Vec<u8>,
     /// The comment at the end.
     pub comment: Vec<u8>,
     /// Whether there is a 64-bit end record.
     pub is_long: bool,
-    /// What the end record says in place of the number of members.
+    /// The number of members that the end record states; `None` for the true number.
     pub count: Option<u64>,
-    /// Content begins at a multiple of this, as PyTorch has it.
+    /// The content of each member begins at a multiple of this, as in PyTorch's files.
     pub alignment: usize,
 }
 
 impl Zip {
-    /// An archive of these members.
+    /// Makes an archive of these members.
     #[must_use]
     pub fn of(members: impl IntoIterator<Item = ZipMember>) -> Self {
         Self { members: members.into_iter().collect(), ..Self::default() }
     }
 
-    /// The bytes of the archive.
+    /// Returns the bytes of the archive.
     #[must_use]
     pub fn build(&self) -> Vec<u8> {
         let (mut out, mut directory) = (self.before.clone(), Vec::new());
@@ -97,7 +98,7 @@ impl Zip {
                 extra.extend((fill as u16).to_le_bytes());
                 extra.resize(extra.len() + fill, b'Z');
             }
-            // The size in the header is zero where it is behind.
+            // The size in the local header is zero if it comes after the content.
             let stored_here = if member.len[1] == 0 && member.len[0] > 0 { 0 } else { stored };
             out.extend(b"PK\x03\x04");
             put16(&mut out, &[20, member.flags[1], member.method[1], 0, 0x21]);

@@ -1,4 +1,4 @@
-//! The servers start, answer as real ones do, and end.
+//! The servers start, answer like real ones, and end.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use testkit::servers::{Nginx, Request, S3, request};

@@ -1,5 +1,5 @@
-//! A web service that says what is in a tensor of a model in a bucket or on a web server. The handler awaits the model, of
-//! which it fetches the index and that tensor.
+//! A web service that describes a tensor of a model in a bucket or on a web server. The handler opens the
+//! model asynchronously, and fetches only its index and that tensor.
 //!
 //! ```sh
 //! cargo run                                        # a service over a web server of its own, asked once
@@ -30,12 +30,13 @@ const MODEL: &str = "/../../testdata/reference/one-shard.aero";
 
 type Answer = Result<Json<Value>, (StatusCode, String)>;
 
-/// The folder is the service's own choice: a client that could name any URL could have the service ask any server.
+/// The service chooses the folder: if clients could name any URL, they could make the service send requests
+/// to any server.
 #[derive(Clone)]
 struct Service {
     folder: SiblingFiles,
-    /// Its threads poll the futures of models, which stay on one thread, since a browser's requests do. While one waits for its server,
-    /// its thread goes on with others.
+    /// Runs the futures of models, each of which stays on one thread, because requests of a browser do. While
+    /// one waits for its server, its thread works on others.
     threads: LocalPoolHandle,
 }
 
@@ -45,7 +46,7 @@ async fn tensor(State(service): State<Service>, Path((file, name)): Path<(String
     answer.await.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())))
 }
 
-/// What a tensor is, and statistics of its values.
+/// Returns a description of a tensor, and statistics of its values.
 async fn statistics(folder: SiblingFiles, file: &str, name: &str) -> Answer {
     let failed = |error: modelfmt::Error| match error {
         modelfmt::Error::NoSuchTensor { .. } => (StatusCode::NOT_FOUND, error.to_string()),
@@ -53,7 +54,7 @@ async fn statistics(folder: SiblingFiles, file: &str, name: &str) -> Answer {
     };
     let model = AsyncModel::open(folder, file).await.map_err(failed)?;
     let tensor = model.tensor(name).await.map_err(failed)?;
-    // Of large tensors this takes a while: give it to `tokio::task::spawn_blocking`.
+    // For large tensors this takes a while: use `tokio::task::spawn_blocking`.
     let values =
         modelfmt::to_f32(&tensor).map_err(|error| (StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
     let (least, most) = values
@@ -66,7 +67,7 @@ async fn statistics(folder: SiblingFiles, file: &str, name: &str) -> Answer {
     })))
 }
 
-/// The service over the models beside `url`.
+/// Returns the service over the models in the folder of `url`.
 fn service(url: &str) -> Result<Router, Box<dyn Error>> {
     let folder = SiblingFiles::new(Store::new(Options::new()), url.parse()?);
     Ok(Router::new()

@@ -27,7 +27,7 @@ fn what_is_not_there_is_said() {
     assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("no.weight"), "{answer}");
     let answer = asked("/other.aero/embed.weight");
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("other.aero"), "{answer}");
-    // Not a file of the folder: it is not asked for.
+    // Not a file of the folder, so there is no request for it.
     let answer = asked("/..%2Fmodel.aero/embed.weight");
     assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
 }

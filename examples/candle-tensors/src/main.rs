@@ -1,4 +1,4 @@
-//! Loads a model of any format into candle tensors by name: numbers in the type that they have, quantized ones
+//! Loads a model of any format into candle tensors by name: numbers in their own type, quantized ones
 //! dequantized.
 //!
 //! ```sh
@@ -24,18 +24,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, tensor) in &tensors {
         println!("{name} {:?} {:?}", tensor.dtype(), tensor.dims());
     }
-    // What candle is for: the quantized matrix, times its transpose.
+    // An example of candle's use: the quantized matrix times its transpose.
     if let Some(matrix) = tensors.get("blk.0.q4_0") {
         println!("blk.0.q4_0 · its transpose = {:?}", matrix.matmul(&matrix.t()?)?.to_vec2::<f32>()?);
     }
     Ok(())
 }
 
-/// All tensors by name; what candle cannot hold is printed and left out.
+/// Loads all tensors by name; those that candle cannot hold are printed and left out.
 fn load(model: &Model, device: &Device) -> Result<BTreeMap<String, Tensor>, Box<dyn Error>> {
     let mut tensors = BTreeMap::new();
     for info in model.tensors().filter(|tensor| tensor.has_data) {
-        // One tensor at a time: the model may be larger than memory, its tensors seldom are.
+        // One tensor at a time: the model may be larger than memory, but a single tensor seldom is.
         match tensor(&model.tensor(info.name)?, device)? {
             Some(tensor) => {
                 tensors.insert(info.name.to_owned(), tensor);
@@ -46,7 +46,7 @@ fn load(model: &Model, device: &Device) -> Result<BTreeMap<String, Tensor>, Box<
     Ok(tensors)
 }
 
-/// A tensor in the type that it has, or `None` if candle has no such type.
+/// Returns a tensor in its own type, or `None` if candle has no such type.
 fn tensor(view: &TensorView<'_>, device: &Device) -> Result<Option<Tensor>, Box<dyn Error>> {
     Ok(Some(match view.dtype() {
         DType::F32 => typed::<f32>(view, device)?,
@@ -58,21 +58,21 @@ fn tensor(view: &TensorView<'_>, device: &Device) -> Result<Option<Tensor>, Box<
         DType::I32 => typed::<i32>(view, device)?,
         DType::U32 => typed::<u32>(view, device)?,
         DType::I64 => typed::<i64>(view, device)?,
-        // A byte each, 0 or 1, which is how candle holds truth.
+        // One byte each, 0 or 1, as candle represents booleans.
         DType::Bool => Tensor::from_slice(view.bytes(), shape(view)?, device)?,
-        // Decoded bit for bit as ggml does it. `to_bf16` or `to_f16` of candle halves what it takes.
+        // Decoded bit for bit as in ggml. candle's `to_bf16` or `to_f16` would halve the memory.
         dtype if dtype.is_quantized() => Tensor::from_vec(modelfmt::to_f32(view)?, shape(view)?, device)?,
         _ => return Ok(None),
     }))
 }
 
-/// `to_vec` copies once, whatever the alignment, and on the CPU candle keeps the vector as it is. Both use the types of
-/// the crate `half`, so there is nothing to convert.
+/// `to_vec` copies once, whatever the alignment, and on the CPU candle keeps the vector as it is. Both use
+/// the types of the crate `half`, so nothing is converted.
 fn typed<T: Element + WithDType>(view: &TensorView<'_>, device: &Device) -> Result<Tensor, Box<dyn Error>> {
     Ok(Tensor::from_vec(view.to_vec::<T>()?, shape(view)?, device)?)
 }
 
-/// Both count dimensions slowest first, so the shape is the same.
+/// Both list dimensions slowest first, so the shape is the same.
 fn shape(view: &TensorView<'_>) -> Result<Vec<usize>, Box<dyn Error>> {
     Ok(view.shape().iter().map(|&dim| usize::try_from(dim)).collect::<Result<_, _>>()?)
 }

@@ -1,4 +1,4 @@
-//! Runs the program as its documentation says, and looks at what it prints.
+//! Runs the program as its documentation says, and checks its output.
 
 use std::process::Command;
 

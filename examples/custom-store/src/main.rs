@@ -1,4 +1,5 @@
-//! A model in a store of your own: here files are cut into chunks, as a database may keep them. The store implements `Fetch` for a file and `FetchFiles` for the files by name; `AsyncModel` does the rest.
+//! Opens a model in your own store: here files are cut into chunks, as in a database. The store implements
+//! `Fetch` for a file and `FetchFiles` for files by name; `AsyncModel` does the rest.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -25,7 +26,7 @@ impl Chunks {
         self.files.insert(name.to_owned(), bytes.chunks(CHUNK).map(<[u8]>::to_vec).collect());
     }
 
-    /// Here your store asks its database, or decrypts.
+    /// Your store would query its database or decrypt here.
     async fn chunk(&self, name: &str, number: usize) -> io::Result<&[u8]> {
         self.fetched.fetch_add(1, Ordering::Relaxed);
         let chunk = self.files.get(name).and_then(|chunks| chunks.get(number));
@@ -55,7 +56,7 @@ impl Fetch for File<'_> {
         self.len
     }
 
-    /// Exactly the bytes of the range, or an error.
+    /// Returns exactly the bytes of the range, or an error.
     async fn fetch(&self, range: Range<u64>) -> io::Result<Bytes<'_>> {
         let index = |at| usize::try_from(at).map_err(io::Error::other);
         let (start, end) = (index(range.start)?, index(range.end)?);
@@ -69,7 +70,7 @@ impl Fetch for File<'_> {
     }
 }
 
-/// Any executor will do.
+/// Any executor works.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {

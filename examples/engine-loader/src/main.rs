@@ -1,5 +1,6 @@
-//! The loader of an inference engine, over `modelfmt-apr2` alone: sizes from the metadata, weights by name, each with the shape
-//! that the engine expects, in one buffer that the engine owns. The engine is a network of two layers, which computes XOR.
+//! The loader of an inference engine, using only `modelfmt-apr2`: sizes from the metadata, weights by name,
+//! each with the shape that the engine expects, in one buffer that the engine owns. The engine is a network
+//! of two layers that computes XOR.
 //!
 //! ```sh
 //! cargo run               # writes a model into a temporary folder first
@@ -29,9 +30,9 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What the engine needs of a model.
+/// The parts of a model that the engine needs.
 struct Engine {
-    /// All weights, one behind the other.
+    /// All weights, one after the other.
     weights: Vec<f32>,
     layers: Vec<Layer>,
 }
@@ -44,7 +45,7 @@ struct Layer {
 }
 
 impl Engine {
-    /// Loads a model. An error says what is wrong with the file, or which weight is not what the engine expects.
+    /// Loads a model. Errors say what is wrong with the file, or which weight is not what the engine expects.
     fn load(path: &Path) -> Result<Self> {
         let model = Reader::open(path)?; // reads the index; a weight is read when it is asked for
         model.verify(VerifyLevel::Full).into_result()?; // every byte is as it was written
@@ -67,7 +68,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Reads a weight, decompressed and as f32 whatever float it is stored as, and returns where it is.
+    /// Reads a weight, decompressed and as f32 whichever float type is stored, and returns its range.
     fn weight<S: apr2::Source>(
         &mut self,
         model: &Reader<S>,
@@ -105,7 +106,7 @@ impl Engine {
     }
 }
 
-/// Writes the model: two tensors of each layer, and what the engine asks the metadata for.
+/// Writes the model: two tensors for each layer, and the metadata that the engine reads.
 fn write(path: &Path) -> Result<PathBuf> {
     let sizes: apr2::value::Value = [2u64, 2, 1].into_iter().collect();
     let metadata = Metadata::new("mlp", Object::from_iter([("sizes", sizes)]));

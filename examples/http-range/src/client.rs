@@ -1,7 +1,7 @@
 //! A file on a web server as a source of bytes.
 //!
-//! The HTTP is the least that works: a connection for each request, no TLS, no redirects. Put your client in the place of
-//! `request`; what belongs to a source is the rest.
+//! This is a minimal HTTP client: a connection for each request, no TLS, no redirects. Use your own client in
+//! place of `request`; the rest is what a source needs.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read, Write};
@@ -16,13 +16,13 @@ pub(crate) struct HttpSource {
     host: String,
     path: String,
     len: u64,
-    /// Which version of the file was opened: ranges of two versions make no file.
+    /// The version of the file that was opened: ranges of two versions do not make a valid file.
     etag: Option<String>,
     requests: AtomicU64,
     nbytes: AtomicU64,
 }
 
-/// What a server answered: the status, the headers with names in lower case, and the body to be read.
+/// The answer of a server: the status, the headers with names in lower case, and the body to be read.
 struct Response {
     status: u16,
     headers: Vec<(String, String)>,
@@ -30,7 +30,7 @@ struct Response {
 }
 
 impl HttpSource {
-    /// Asks how long the file is. Nothing of it is fetched yet.
+    /// Requests the length of the file. None of its bytes are fetched yet.
     pub(crate) fn open(url: &str) -> io::Result<Self> {
         let invalid = || Error::new(ErrorKind::InvalidInput, "the URL is not http://HOST/PATH");
         let rest = url.strip_prefix("http://").ok_or_else(invalid)?;
@@ -49,12 +49,12 @@ impl HttpSource {
         Ok(source)
     }
 
-    /// The bytes of the file that were fetched.
+    /// Returns the number of bytes of the file that were fetched.
     pub(crate) fn nbytes_fetched(&self) -> u64 {
         self.nbytes.load(Ordering::Relaxed)
     }
 
-    /// What was fetched so far, in words.
+    /// Describes what was fetched so far.
     pub(crate) fn fetched(&self) -> impl fmt::Display {
         let requests = self.requests.load(Ordering::Relaxed);
         format!("{} of {} bytes in {requests} requests", self.nbytes_fetched(), self.len)
@@ -84,7 +84,8 @@ impl Source for HttpSource {
             headers.push_str(&format!("If-Match: {etag}\r\n"));
         }
         let mut response = self.request("GET", &headers)?;
-        // 200 would be the whole file, from a server that does not know ranges; 412 another version of it.
+        // 200 would mean the whole file, from a server without range requests; 412 would mean another version
+        // of it.
         let expected = format!("bytes {offset}-{last}/{}", self.len);
         if response.status != 206 || response.header("content-range") != Some(&expected) {
             return Err(Error::other(format!("the server answers {} to {expected}", response.status)));
@@ -94,7 +95,7 @@ impl Source for HttpSource {
         Ok(())
     }
 
-    /// Requests do not disturb each other, so verification makes several at once.
+    /// Requests are independent of each other, so verification makes several at once.
     fn shared(&self) -> Option<&(dyn Source + Sync)> {
         Some(self)
     }

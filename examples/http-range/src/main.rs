@@ -1,5 +1,5 @@
-//! Opens a model on a web server, lists it and reads one tensor, by range requests: whatever answers "give me this
-//! range" is a `Source`.
+//! Opens a model on a web server, lists it and reads one tensor, by range requests: anything that can return
+//! a range of bytes can be a `Source`.
 //!
 //! ```sh
 //! cargo run                                        # serves itself a model of 8 MiB, and says what it fetched
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An AERO file with layers of 1 MiB.
+/// Returns an AERO file with layers of 1 MiB.
 fn model(layers: u64) -> Result<Vec<u8>, Box<dyn Error>> {
     const SHAPE: [u64; 2] = [512, 512];
     let spec = |layer| TensorSpec::new(format!("layers.{layer}.weight"), DType::F32, SHAPE.to_vec());
@@ -72,7 +72,7 @@ mod tests {
         let near = Model::from_source("near", bytes).unwrap();
         let last = "layers.2.weight";
         assert_eq!(far.tensor(last).unwrap().bytes(), near.tensor(last).unwrap().bytes());
-        // One tensor of three, and what stands before them.
+        // One of three tensors, and the bytes before them.
         let (third, fetched) = (remote.len() / 3, remote.nbytes_fetched());
         assert!((third..third + (16 << 10)).contains(&fetched), "{fetched} bytes of {}", remote.len());
         assert!(far.verify(VerifyLevel::Full).is_ok(), "every hash, over the network");

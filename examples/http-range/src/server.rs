@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// Serves `file` at `path` on a port that is free, until the process ends; gives the URL.
+/// Serves `file` at `path` on a free port, until the process ends, and returns the URL.
 pub(crate) fn serve(path: &'static str, file: Vec<u8>) -> io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}{path}", listener.local_addr()?);
@@ -13,7 +13,7 @@ pub(crate) fn serve(path: &'static str, file: Vec<u8>) -> io::Result<String> {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let file = Arc::clone(&file);
-            // A client that hangs up is no concern of the others.
+            // A client that hangs up does not affect the others.
             thread::spawn(move || answer(stream, path, &file));
         }
     });
@@ -42,7 +42,7 @@ fn answer(mut stream: TcpStream, path: &str, file: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of `FIRST-LAST`.
+/// Returns the bytes of `FIRST-LAST`.
 fn part<'a>(file: &'a [u8], range: &str) -> Option<&'a [u8]> {
     let (first, last) = range.split_once('-')?;
     file.get(first.parse().ok()?..=last.parse().ok()?)

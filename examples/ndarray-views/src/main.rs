@@ -1,4 +1,5 @@
-//! Loads models into `ndarray` arrays: views of the file's own bytes where they are aligned, copies where they are not.
+//! Loads models into `ndarray` arrays: views of the file's own bytes if they are aligned, copies if they are
+//! not.
 //!
 //! ```sh
 //! cargo run                        # two small files of the repository's testdata
@@ -15,8 +16,8 @@ use modelfmt::modelfmt_core::{Element, TensorError};
 use modelfmt::{DType, Model, Source, TensorView};
 use ndarray::{Array, ArrayView, CowArray, IxDyn};
 
-/// In the first every tensor begins at a multiple of 64 bytes, as in all that modelfmt writes; AERO's own tool, which
-/// wrote the second, puts them end to end.
+/// In the first file, every tensor begins at a multiple of 64 bytes, as in all files that modelfmt writes.
+/// AERO's own tool, which wrote the second, places tensors end to end.
 const DEFAULT: [&str; 2] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/aero/dtypes.aero"),
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/reference/one-shard.aero"),
@@ -41,18 +42,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads a file into memory at a multiple of 64 bytes, so that what the file aligns is aligned.
+/// Reads a file into memory at a multiple of 64 bytes, so that tensors that are aligned in the file are
+/// aligned in memory.
 ///
-/// `modelfmt_core::Mmap` can stand in place of the buffer: then nothing is read before it is used. Mapping is `unsafe`,
-/// since nobody else may write to the file meanwhile. `Model::open` is the third way: it reads each tensor when it is
-/// asked for, into a buffer of its own that is always aligned.
+/// You can use `modelfmt_core::Mmap` instead of the buffer: then nothing is read before it is used. Mapping
+/// is `unsafe`, because nobody may write to the file in the meantime. `Model::open` is a third way: it reads
+/// each tensor when you request it, into a separate buffer that is always aligned.
 fn load(path: &Path) -> Result<Model, Box<dyn Error>> {
     let file = FileSource::open(path)?;
     let bytes = file.read(0..file.len())?.into_owned()?;
     Ok(Model::from_source(&path.display().to_string(), bytes)?)
 }
 
-/// The tensors that are floats, or blocks that decode to floats.
+/// Returns the tensors that are floats, or blocks that decode to floats.
 fn floats(model: &Model) -> modelfmt::Result<Vec<TensorView<'_>>> {
     let is_float = |dtype: DType| matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16);
     let wanted = model.tensors().filter(|tensor| is_float(tensor.dtype) || tensor.dtype.is_quantized());
@@ -62,7 +64,7 @@ fn floats(model: &Model) -> modelfmt::Result<Vec<TensorView<'_>>> {
 /// Arrays by name, each a view or a copy.
 type Arrays<'a> = BTreeMap<&'a str, CowArray<'a, f32, IxDyn>>;
 
-/// All of them as arrays of `f32`.
+/// Returns all views as arrays of `f32`.
 fn arrays<'a>(views: &'a [TensorView<'_>]) -> Result<Arrays<'a>, Box<dyn Error>> {
     let array = |view: &'a TensorView<'_>| match view.dtype() {
         DType::F32 => array::<f32>(view),
@@ -71,7 +73,7 @@ fn arrays<'a>(views: &'a [TensorView<'_>]) -> Result<Arrays<'a>, Box<dyn Error>>
     views.iter().map(|view| Ok((view.name(), array(view)?))).collect()
 }
 
-/// A tensor as an array of its own type, without a copy if its bytes can be seen as that type.
+/// Returns a tensor as an array of its own type, without a copy if its bytes can be viewed as that type.
 fn array<'a, T: Element>(view: &'a TensorView<'_>) -> Result<CowArray<'a, T, IxDyn>, Box<dyn Error>> {
     match view.as_slice::<T>() {
         Ok(values) => Ok(ArrayView::from_shape(shape(view)?, values)?.into()),
@@ -82,7 +84,7 @@ fn array<'a, T: Element>(view: &'a TensorView<'_>) -> Result<CowArray<'a, T, IxD
     }
 }
 
-/// Both count dimensions slowest first, so the shape is the same.
+/// Both list dimensions slowest first, so the shape is the same.
 fn shape(view: &TensorView<'_>) -> Result<IxDyn, Box<dyn Error>> {
     let dims: Result<Vec<usize>, _> = view.shape().iter().map(|&dim| usize::try_from(dim)).collect();
     Ok(IxDyn(&dims?))

@@ -1,5 +1,5 @@
-//! Reads one tensor out of a sharded model in pieces: of the files of the set only that one is opened which has it, and
-//! memory does not depend on the tensor's size.
+//! Reads one tensor of a sharded model in pieces. Only the file that has the tensor is opened, and memory
+//! does not depend on the tensor's size.
 //!
 //! ```sh
 //! cargo run                                                # makes a set of 5 files of 8 MiB
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use modelfmt::Model;
 
-/// Small enough for memory, large enough for speed; a multiple of `modelfmt_core::author::PIECE`, so that where tensors are compressed
-/// no block is decompressed twice.
+/// Small enough for memory, large enough for speed. It is a multiple of `modelfmt_core::author::PIECE`, so
+/// that no block of a compressed tensor is decompressed twice.
 const PIECE: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Gives `look` all values of a tensor, in order and in pieces, through one buffer; returns the number of pieces.
+/// Passes all values of a tensor to `look`, in order and in pieces, through one buffer. Returns the number of
+/// pieces.
 fn stream(model: &Model, position: usize, mut look: impl FnMut(&[u8])) -> Result<u64, Box<dyn Error>> {
     let info = model.container().info(position).ok_or("there is no such tensor")?;
     let mut buffer = vec![0; PIECE.min(usize::try_from(info.nbytes).unwrap_or(PIECE))];
@@ -51,7 +52,7 @@ fn stream(model: &Model, position: usize, mut look: impl FnMut(&[u8])) -> Result
     Ok(pieces)
 }
 
-/// What is done with the values: a hash, an upload, a statistic.
+/// Processes the values: this could be a hash, an upload, or a statistic.
 #[derive(Debug, Default)]
 struct Sum {
     nbytes: u64,
@@ -65,14 +66,14 @@ impl Sum {
     }
 }
 
-/// A model of five layers of 8 MiB, each in a file of its own; gives the index.
+/// Writes a model of five layers of 8 MiB, each in a separate file, and returns the index.
 fn example_set(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     use modelfmt::convert::Overwrite;
     use modelfmt::modelfmt_write::{BoxError, TensorData};
     use modelfmt::{DType, Execution};
     use modelfmt_safetensors::{SetPlan, TensorSpec, WriteOptions};
 
-    /// Values that are made as they are asked for: nobody holds a tensor, here neither.
+    /// Values that are made when they are needed, so that no whole tensor is ever in memory.
     struct Layers;
 
     impl TensorData for Layers {

@@ -1,4 +1,4 @@
-//! Runs the program as its documentation says, and looks at what it prints.
+//! Runs the program as its documentation says, and checks its output.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use std::process::Command;

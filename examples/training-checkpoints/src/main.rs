@@ -1,5 +1,6 @@
-//! Fits a linear model by gradient descent and writes a checkpoint each 100 steps: each appears complete or not at all,
-//! whatever happens to the process. Then it goes on from one in the middle and arrives at the same bits.
+//! Fits a linear model by gradient descent and writes a checkpoint every 100 steps. Each checkpoint appears
+//! complete or not at all, whatever happens to the process. Then training resumes from one in the middle and
+//! arrives at the same bits.
 //!
 //! ```sh
 //! cargo run                 # into a temporary folder
@@ -14,7 +15,7 @@ use mag::value::{Object, Value};
 use mag::write::Overwrite;
 use mag::{Checksum, DType, Execution, Plan, Reader, TensorSpec, WriteOptions};
 
-/// What is to be found: y = w · x + b.
+/// The solution: y = w · x + b.
 const TRUTH: ([f32; 3], f32) = ([1.5, -2.0, 0.25], 0.75);
 const STEPS: i64 = 400;
 const EACH: i64 = 100;
@@ -41,7 +42,8 @@ fn checkpoint(folder: &Path, step: i64) -> PathBuf {
     folder.join(format!("step-{step:05}.mag"))
 }
 
-/// The model, and the state of its training: both go into a checkpoint, or going on would not be the same.
+/// The model, and the state of its training. A checkpoint has both; otherwise resuming would give different
+/// results.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Linear {
     weight: [f32; 3],
@@ -53,7 +55,7 @@ struct Linear {
 }
 
 impl Linear {
-    /// Trains up to `last` steps and calls `save` each [`EACH`].
+    /// Trains up to `last` steps and calls `save` every [`EACH`] steps.
     fn train(
         &mut self,
         last: i64,
@@ -89,8 +91,8 @@ impl Linear {
         self.step += 1;
     }
 
-    /// Writes a checkpoint beside its target, flushes it and renames it. A process that is killed meanwhile leaves the
-    /// checkpoint that was there before.
+    /// Writes a checkpoint next to its target, flushes it and renames it. If the process is killed in the
+    /// meantime, the previous checkpoint remains.
     fn save(&self, path: &Path) -> Result<(), Box<dyn Error>> {
         let metadata = Object::from_iter([("step", Value::from(self.step)), ("loss", self.loss.into())]);
         let specs = [
@@ -99,7 +101,7 @@ impl Linear {
             TensorSpec::new("velocity", DType::F32, vec![4]),
         ];
         let values = [bytes(&self.weight), bytes(&[self.bias]), bytes(&self.velocity)];
-        // As magnetron writes it, so that it can open the file too.
+        // With magnetron's checksum, so that magnetron can open the file too.
         let plan = Plan::new(specs, &metadata, &WriteOptions::new().checksum(Checksum::Crc32c))?;
         Ok(plan.write_file(path, Overwrite::Replace, &values, &Execution::default())?)
     }
@@ -108,7 +110,7 @@ impl Linear {
         let file = Reader::open(path)?; // a checksum that does not match is an error here
         let metadata = file.metadata()?;
         let (step, loss) = (metadata.required_i64("step")?, metadata.required_f64("loss")?);
-        // Each says if it has another type or another number of elements than the model.
+        // Each line returns an error if the type or the number of elements differs from the model's.
         let weight = file.tensor("weight")?.as_slice()?.try_into()?;
         let [bias] = file.tensor("bias")?.as_slice()?.try_into()?;
         let velocity = file.tensor("velocity")?.as_slice()?.try_into()?;
@@ -116,12 +118,12 @@ impl Linear {
     }
 }
 
-/// As a file holds them: little-endian.
+/// Converts values to the bytes of a file: little-endian.
 fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Points on the plane that is to be found, the same in each run.
+/// Returns points on the plane to be found, the same in each run.
 fn samples() -> Vec<([f32; 3], f32)> {
     let mut state = 1u32;
     let mut random = || {

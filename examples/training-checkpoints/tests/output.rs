@@ -1,4 +1,4 @@
-//! Runs the program as its documentation says, and looks at what it prints and leaves.
+//! Runs the program as its documentation says, and checks its output and files.
 
 use std::fs;
 use std::process::Command;

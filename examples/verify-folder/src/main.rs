@@ -1,5 +1,5 @@
-//! Verifies every model below a folder and prints a line for each, and what is wrong with it: a step for CI, or for the
-//! night after an upload.
+//! Verifies every model below a folder and prints a line for each, with what is wrong: a step for CI, or for
+//! the night after an upload.
 //!
 //! ```sh
 //! cargo run                  # the repository's testdata/mag
@@ -19,7 +19,8 @@ use modelfmt::{Execution, VerifyLevel};
 
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/mag");
 
-/// A file that is named so is a model, whatever it holds: one whose first bytes are damaged must not pass as a text.
+/// A file with such a name is a model, whatever it contains: if its first bytes are damaged, it must not pass
+/// as a text.
 const ENDINGS: [&str; 8] =
     [".aero", ".aeroset.json", ".mag", ".oinf", ".apr", ".safetensors", ".safetensors.index.json", ".gguf"];
 
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The models below a folder, sorted. Links are not followed, so there is an end to it.
+/// Returns the models below a folder, sorted. Links are not followed, so the search ends.
 fn models(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -60,9 +61,10 @@ fn models(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Verifies one file and prints what was found.
+/// Verifies one file and prints the findings.
 fn is_intact(path: &Path, folder: &Path) -> bool {
-    // Every hash, every rule. Memory does not depend on the model's size, and a file that cannot even be opened has a report.
+    // Checks every hash and rule. Memory does not depend on the model's size, and even a file that cannot be
+    // opened has a report.
     let file = modelfmt::verify(path, VerifyLevel::Full, &Execution::default());
     let made = file.report.checks.iter().filter(|check| check.status != Status::Absent);
     let checks: Vec<&str> = made.map(|check| check.name).collect();

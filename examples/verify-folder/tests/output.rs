@@ -1,4 +1,4 @@
-//! Runs the program as its documentation says: on good files, on a damaged one, on nothing.
+//! Runs the program as its documentation says: on valid files, on a damaged one, on an empty folder.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use std::fs;

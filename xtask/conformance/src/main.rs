@@ -1,5 +1,5 @@
-//! Makes `testdata/conformance`, for `cargo xtask conformance`: for each format small files that its readers must read, and files
-//! that break one rule each. The same code makes the same bytes everywhere.
+//! Makes `testdata/conformance`, for `cargo xtask conformance`: for each format, small files that its readers
+//! must read, and files that break one rule each. The same code makes the same bytes everywhere.
 #![allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -20,7 +20,7 @@ use suite::Format;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// The most that all files together may take.
+/// The maximum size of all files together.
 const MOST_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
@@ -46,7 +46,7 @@ fn folder() -> PathBuf {
     root().join("testdata/conformance")
 }
 
-/// Every file by its path in the folder.
+/// Makes every file. Returns them by path in the folder.
 fn made(formats: &[Format]) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut faults = Vec::new();
@@ -65,7 +65,7 @@ fn made(formats: &[Format]) -> Result<BTreeMap<String, Vec<u8>>> {
     if faults.is_empty() { Ok(files) } else { Err(faults.join("\n").into()) }
 }
 
-/// Sections that the format's page does not have.
+/// Returns a fault for each section that the format's page does not have.
 fn sections(format: &Format) -> Result<Vec<String>> {
     let page = fs::read_to_string(root().join(format.page))?;
     let headings: BTreeSet<String> = page.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
@@ -75,7 +75,7 @@ fn sections(format: &Format) -> Result<Vec<String>> {
         .collect())
 }
 
-/// A heading as a link names it.
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));

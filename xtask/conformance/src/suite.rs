@@ -1,6 +1,6 @@
 //! What the suite consists of: formats, their files, and what a reader must find in each.
 //!
-//! The expected reading is what the code that makes a file meant to write. No reader takes part in it.
+//! The expected reading is what the code that makes a file meant to write. No reader contributes to it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,12 +15,12 @@ pub(crate) enum Verdict {
     Read,
     /// Refuse it, when it is opened or when it is checked.
     Refused,
-    /// Either.
+    /// Read or refuse it.
     Either,
 }
 
 impl Verdict {
-    /// What the name of such a file begins with.
+    /// Returns the letter that the name of such a file begins with.
     const fn letter(self) -> char {
         match self {
             Self::Read => 'y',
@@ -35,16 +35,16 @@ pub(crate) struct Case {
     verdict: Verdict,
     /// The file's name in the folder of its format.
     pub(crate) file: String,
-    /// A heading of the format's page in `docs/formats`, as a link names it.
+    /// The anchor of a heading on the format's page in `docs/formats`.
     pub(crate) section: &'static str,
-    /// The rule that the file keeps or breaks; why a reader may do either.
+    /// The rule that the file keeps or breaks, or why a reader may do either.
     rule: String,
     pub(crate) bytes: Vec<u8>,
     reading: Option<Reading>,
 }
 
 impl Case {
-    /// The file's line in the manifest.
+    /// Returns the file's line in the manifest.
     fn entry(&self, page: &str) -> String {
         let verdict = match self.verdict {
             Verdict::Read => "read",
@@ -66,7 +66,7 @@ impl Case {
     }
 }
 
-/// What a file holds.
+/// What a reader must find in a file.
 #[derive(Clone)]
 pub(crate) struct Reading {
     tensors: Vec<Value>,
@@ -74,12 +74,12 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// No tensors, and no metadata.
+    /// Returns a reading without tensors or metadata.
     pub(crate) fn empty() -> Self {
         Self { tensors: Vec::new(), metadata: Map::new().into() }
     }
 
-    /// With one tensor more. `values` are little-endian and row-major, whatever the file has.
+    /// Adds a tensor. `values` are little-endian and row-major, whatever the file has.
     pub(crate) fn tensor(mut self, name: &str, dtype: &str, shape: &[u64], values: &[u8]) -> Self {
         let digest = Sha256::digest(values).iter().fold(String::new(), |mut hex, byte| {
             let _ = write!(hex, "{byte:02x}");
@@ -89,13 +89,13 @@ impl Reading {
         self
     }
 
-    /// With a tensor that has no values.
+    /// Adds a tensor without values.
     pub(crate) fn declared(mut self, name: &str, dtype: &str, shape: &[u64]) -> Self {
         self.tensors.push(json!({"name": name, "dtype": dtype, "shape": shape, "sha256": null}));
         self
     }
 
-    /// With these metadata.
+    /// Sets the metadata.
     pub(crate) fn metadata(mut self, metadata: Value) -> Self {
         self.metadata = metadata;
         self
@@ -107,7 +107,7 @@ pub(crate) struct Format {
     /// The name of its folder.
     pub(crate) name: &'static str,
     extension: &'static str,
-    /// The page that the sections are of.
+    /// The page that the sections are on.
     pub(crate) page: &'static str,
     pub(crate) cases: Vec<Case>,
 }
@@ -117,7 +117,7 @@ impl Format {
         Self { name, extension, page, cases: Vec::new() }
     }
 
-    /// A file that must be read.
+    /// Adds a file that must be read.
     pub(crate) fn read(
         &mut self,
         name: impl AsRef<str>,
@@ -129,7 +129,7 @@ impl Format {
         self.add(Verdict::Read, name.as_ref(), section, rule.into(), bytes, Some(reading));
     }
 
-    /// A file that must be refused.
+    /// Adds a file that must be refused.
     pub(crate) fn refused(
         &mut self,
         name: impl AsRef<str>,
@@ -140,7 +140,8 @@ impl Format {
         self.add(Verdict::Refused, name.as_ref(), section, rule.into(), bytes, None);
     }
 
-    /// A file that a reader may read or refuse; if it reads it, it must find `reading`, if there is one.
+    /// Adds a file that a reader may read or refuse. If it reads the file, it must find `reading`, if there
+    /// is one.
     pub(crate) fn either(
         &mut self,
         name: impl AsRef<str>,
@@ -152,7 +153,7 @@ impl Format {
         self.add(Verdict::Either, name.as_ref(), section, why.into(), bytes, reading);
     }
 
-    /// Files that end before each of these fields of a sound file, and one byte into it.
+    /// Adds files that end before each of these fields of a sound file, and one byte into it.
     pub(crate) fn cut(&mut self, kind: &str, section: &'static str, sound: &[u8], fields: &[(&str, usize)]) {
         for (field, at) in fields {
             let name = field.replace(' ', "-");
@@ -179,7 +180,7 @@ impl Format {
         self.cases.push(Case { verdict, file, section, rule, bytes, reading });
     }
 
-    /// What is wrong with the suite itself.
+    /// Returns what is wrong with the suite itself.
     pub(crate) fn faults(&self) -> Vec<String> {
         let (mut names, mut contents) = (BTreeMap::new(), BTreeMap::new());
         let mut faults = Vec::new();
@@ -201,7 +202,7 @@ impl Format {
         faults
     }
 
-    /// `manifest.json`: a file in each line.
+    /// Returns the text of `manifest.json`, with one line for each file.
     pub(crate) fn manifest(&self) -> String {
         let mut entries: Vec<_> = self.cases.iter().map(|case| (&case.file, case.entry(self.page))).collect();
         entries.sort();
@@ -210,7 +211,7 @@ impl Format {
     }
 }
 
-/// Bytes that do not repeat soon.
+/// Makes bytes that repeat only after 251.
 pub(crate) fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|n| ((n * 37 + 11) % 251) as u8).collect()
 }

@@ -1,5 +1,6 @@
-//! What is made from code: the golden files, and the table of formats. `cargo xtask fixtures` and `cargo xtask docs` run it. It
-//! is a program of its own because it needs every format, and xtask itself is to start in a moment.
+//! Makes what is generated from code: the golden files, and the table of formats. `cargo xtask fixtures` and
+//! `cargo xtask docs` run it. It is a separate program because it needs every format, and xtask itself should
+//! build quickly.
 
 mod fixtures;
 mod table;

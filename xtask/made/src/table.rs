@@ -1,4 +1,4 @@
-//! What each format can hold, as `docs/FORMATS.md` has it.
+//! Makes the table in `docs/FORMATS.md` of what each format can hold.
 
 use modelfmt::convert::{Access, Blocks, Capabilities, Metadata, Names};
 use modelfmt::{DType, Format};
@@ -9,7 +9,7 @@ pub(crate) fn table() -> String {
     for entry in Format::ALL.iter().map(|format| format.capabilities()).filter(has_tensors) {
         let (format, cells) = (format!("`{}`", entry.format), cells(entry));
         match rows.last_mut() {
-            // A format and its sets mostly hold the same.
+            // A format and its sets mostly hold the same. Then they share a row.
             Some((formats, last)) if *last == cells => formats.push(format),
             _ => rows.push((vec![format], cells)),
         }
@@ -24,7 +24,7 @@ pub(crate) fn table() -> String {
     table
 }
 
-/// A row without the names of the formats.
+/// Returns the cells of a row, without the names of the formats.
 fn cells(entry: &Capabilities) -> String {
     let yes_or_no = |yes| if yes { "yes" } else { "no" }.to_owned();
     let cells = [
@@ -39,7 +39,7 @@ fn cells(entry: &Capabilities) -> String {
     cells.join(" | ")
 }
 
-/// The types that an entry has, or those that it lacks, whichever is shorter.
+/// Lists the types that an entry has, or those that it lacks, whichever list is shorter.
 fn numbers(entry: &Capabilities) -> String {
     const ALL: [DType; 13] = [
         DType::Bool,

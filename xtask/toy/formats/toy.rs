@@ -4,7 +4,7 @@ use modelfmt_core::DType::{F32, U8};
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties};
-use super::entry::{Detection, Entry, driver};
+use super::entry::{Detection, Entry, format_fns};
 
 pub(super) static TOY: Entry = Entry {
     name: "toy",
@@ -30,7 +30,7 @@ pub(super) static TOY: Entry = Entry {
         properties: Properties::NONE,
     },
     choices: &[],
-    driver: driver!("toy", edit: Some(on::edit)),
+    fns: format_fns!("toy", edit: Some(on::edit)),
 };
 
 #[cfg(feature = "toy")]
@@ -39,10 +39,10 @@ mod on {
     use modelfmt_write::edit::NewFile;
 
     use crate::formats::change::{Change, EditFault};
-    use crate::formats::entry::{Opened, reader_of};
+    use crate::formats::entry::{AnyReader, reader_of};
 
     /// What becomes of a file with other names. It has no metadata.
-    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+    pub(super) fn edit(opened: &dyn AnyReader, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<toy::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());
         };

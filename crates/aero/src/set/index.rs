@@ -12,10 +12,10 @@ use crate::error::{Fault, Result};
 use crate::hex::from_hex;
 use crate::index::Index;
 
-/// The file number of the file that lists all tensors; the parts follow it.
+/// The number of the file that lists all tensors. The parts follow it.
 pub(super) const HEAD: usize = 0;
 
-/// The index of a set, decoded.
+/// The decoded index of a set.
 #[derive(Clone, Debug)]
 pub struct SetIndex {
     version: (u64, u64),
@@ -25,21 +25,21 @@ pub struct SetIndex {
     base_url: Option<String>,
     cache: Option<Value>,
     text_len: u64,
-    /// Shard → part, sorted.
+    /// The part of each shard, sorted by shard.
     shards: Vec<(u64, u32)>,
-    /// The index of the file that lists all tensors, once it is open.
+    /// The index of the file that lists all tensors, once that file is open.
     tensors: Option<Arc<Index>>,
 }
 
-/// A file of a set.
+/// A file of a set, as the set's index lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetFile {
-    /// Its path, relative to the set's folder, and never outside of it.
+    /// Its path, relative to the set's folder and always inside it.
     pub path: String,
-    /// SHA-256 of the file; `None` if the index does not have 64 hex digits, which `verify` reports.
+    /// The SHA-256 of the file. `None` if the index does not have 64 hex digits, which `verify` reports.
     pub sha256: Option<[u8; 32]>,
-    /// Its size, as the index states it.
+    /// Its size according to the index.
     pub size: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct SetFile {
 pub struct SetPart {
     /// The file.
     pub file: SetFile,
-    /// The shards that it holds, by their numbers in the whole set.
+    /// The numbers of its shards in the whole set.
     pub shards: Vec<u64>,
 }
 
@@ -57,8 +57,8 @@ impl SetIndex {
     /// Parses the text of an index.
     ///
     /// # Errors
-    /// If it is not JSON, not an index of version 0.1 or 0.2, lacks a key, lists a file twice, or has a path that leads out of
-    /// the set's folder.
+    /// If it is not JSON, is not an index of version 0.1 or 0.2, lacks a key, lists a file twice, or has a
+    /// path that leads out of the set's folder.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         let depth = u32::try_from(limits.depth).unwrap_or(u32::MAX);
         let tree = json::parse_with(text, ParseOptions::new().with_max_depth(depth)).map_err(|error| {
@@ -94,62 +94,62 @@ impl SetIndex {
         })
     }
 
-    /// Major and minor version.
+    /// Returns the major and minor version.
     #[must_use]
     pub const fn version(&self) -> (u64, u64) {
         self.version
     }
 
-    /// `name` and `architecture` of the model.
+    /// Returns the `name` and `architecture` of the model.
     #[must_use]
     pub const fn model(&self) -> &Object {
         &self.model
     }
 
-    /// The parts.
+    /// Returns the parts.
     #[must_use]
     pub fn parts(&self) -> &[SetPart] {
         &self.parts
     }
 
-    /// The file that lists the tensors, usually `index.aero`.
+    /// Returns the file that lists the tensors, usually `index.aero`.
     #[must_use]
     pub const fn global_tidx(&self) -> &SetFile {
         &self.global
     }
 
-    /// A prefix for the files' paths from which they can be fetched. This crate never does that
+    /// Returns the URL prefix from which the files can be fetched. This crate never fetches anything
     /// (docs/formats/aero.md#opening-and-checking-a-set).
     #[must_use]
     pub fn base_url(&self) -> Option<&str> {
         self.base_url.as_deref()
     }
 
-    /// Advice about caching fetched files, as in the index.
+    /// Returns the index's advice on caching fetched files.
     #[must_use]
     pub const fn cache(&self) -> Option<&Value> {
         self.cache.as_ref()
     }
 
-    /// The part that holds a shard: the first one that lists it.
+    /// Returns the part that holds a shard: the first part that lists it.
     #[must_use]
     pub fn part_of_shard(&self, shard: u64) -> Option<usize> {
         let first = self.shards.partition_point(|&(other, _)| other < shard);
         self.shards.get(first).filter(|(other, _)| *other == shard).map(|&(_, part)| part as usize)
     }
 
-    /// Shards that are listed more than once, each with two parts that list it.
+    /// Returns the shards that are listed more than once, each with two of the parts that list it.
     pub(super) fn twice_listed(&self) -> impl Iterator<Item = (u64, u32, u32)> {
         let pairs = self.shards.iter().zip(self.shards.iter().skip(1));
         pairs.filter(|((a, _), (b, _))| a == b).map(|(&(shard, first), &(_, second))| (shard, first, second))
     }
 
-    /// All files but the index itself.
+    /// Returns all files except the index itself.
     pub(super) fn files(&self) -> impl Iterator<Item = &SetFile> {
         std::iter::once(&self.global).chain(self.parts.iter().map(|part| &part.file))
     }
 
-    /// The index of the file that lists all tensors; `None` if the set's index was only parsed.
+    /// Returns the index of the file that lists all tensors, or `None` if the set's index was only parsed.
     #[must_use]
     pub const fn tensors(&self) -> Option<&Arc<Index>> {
         self.tensors.as_ref()
@@ -159,12 +159,12 @@ impl SetIndex {
         self.tensors = Some(tensors);
     }
 
-    /// A file of the set as a part, for errors.
+    /// Returns a file of the set as a `Part` for errors.
     pub(super) fn file_part(&self, number: usize) -> Part {
         Part::named("file of the set", self.file(number).map_or("", |file| &file.path))
     }
 
-    /// A file of the set by number; 0 is the file that lists all tensors.
+    /// Returns a file of the set by number. File 0 lists all tensors.
     pub(super) fn file(&self, number: usize) -> Option<&SetFile> {
         match number.checked_sub(1) {
             None => Some(self.global_tidx()),
@@ -172,7 +172,7 @@ impl SetIndex {
         }
     }
 
-    /// The `hash_b3` of a tensor in the global tensor index.
+    /// Returns the `hash_b3` of a tensor in the global tensor index.
     pub(super) fn hash(&self, position: usize) -> Result<Option<[u8; 32]>> {
         let Some(index) = self.tensors() else { return Ok(None) };
         index.tensors.hash(position).map_err(|fault| {
@@ -198,7 +198,7 @@ fn key(error: &KeyError) -> crate::Error {
     fault(Fault::Set(error.to_string()))
 }
 
-/// Version [0, 1] or [0, 2].
+/// Reads the version, which must be [0, 1] or [0, 2].
 fn version_of(tree: &Object) -> Result<(u64, u64)> {
     let format = tree.required_object("format").map_err(|error| key(&error))?;
     let name = format.required_str("name").map_err(|error| key(&error.within("format")))?;
@@ -213,7 +213,7 @@ fn version_of(tree: &Object) -> Result<(u64, u64)> {
     }
 }
 
-/// Why a file's entry in the index is invalid.
+/// The reason why a file's entry in the index is invalid.
 enum FileFault {
     Key(KeyError),
     Other(Fault),
@@ -249,7 +249,7 @@ fn part_of(value: &Value, paths: &mut SetPaths) -> Result<SetPart, FileFault> {
 
 fn file_of(object: &Object, paths: &mut SetPaths) -> Result<SetFile, FileFault> {
     let path = object.required_str("path").map_err(FileFault::Key)?;
-    // A set with a path that leads out of its folder is refused.
+    // Refuses a set with a path that leads out of its folder.
     paths.add(path).map_err(|fault| FileFault::Other(Fault::Path { path: path.to_owned(), fault }))?;
     Ok(SetFile {
         path: path.to_owned(),

@@ -1,6 +1,6 @@
-//! The implementation of AEROSET for the shared readers of sets.
+//! Implements AEROSET for the shared set readers.
 //!
-//! The file that lists all tensors is file 0 of the set, and the parts follow it.
+//! File 0 of the set lists all tensors, and the parts follow it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use modelfmt_core::claims::{Claims, FileClaims, Wanted};
+use modelfmt_core::claims::{Claims, FileClaims, WantedRange};
 use modelfmt_core::value::Object;
 use modelfmt_core::{
     Execution, Fetch, FetchFiles, Limits, OpenFile, OpenSet, Part, Report, TensorInfo, VerifyLevel,
@@ -32,13 +32,14 @@ impl SetIndex {
         found.ok_or_else(|| Error::no_such_position(position))
     }
 
-    /// The hashes that cover a tensor of a file: those in the file and in the global tensor index.
+    /// Returns the hashes that cover a tensor of a file: the one in the file, and the one in the global
+    /// tensor index.
     fn asked(&self, shard: &Index, placed: &Placed) -> Result<Asked> {
         let position = placed.wanted.position;
         let stated = self.hash(position)?;
         match placed.place {
             Place::Listed(there) => {
-                let asked = asked(shard, &Wanted { position: there, ..placed.wanted.clone() })?;
+                let asked = asked(shard, &WantedRange { position: there, ..placed.wanted.clone() })?;
                 Ok(Asked { position, hashes: [asked.hashes.into_iter().next().flatten(), stated], ..asked })
             }
             Place::Bytes(extent) => {
@@ -60,7 +61,7 @@ impl ShardMap for SetIndex {
     const SHARD: &'static str = "part";
     const SIZES_BIND: bool = false;
 
-    /// The one index of a folder, or the file itself.
+    /// Returns the set index in a folder, or the path itself if it is a file.
     fn index_path(path: &Path) -> io::Result<Cow<'_, Path>> {
         if path.is_dir() { index_in(path).map(Cow::Owned) } else { Ok(Cow::Borrowed(path)) }
     }
@@ -121,9 +122,9 @@ impl ShardMap for SetIndex {
         })
     }
 
-    /// The part's own entry for the name counts, because parts by other writers number their shards from 0 again. Only if the
-    /// part has no such entry, the tensor is in the shard with that number, at the offset in the global tensor index
-    /// (docs/formats/aero.md#finding-a-tensor).
+    /// Finds the tensor by its name in the part's own index, because parts by other writers number their
+    /// shards from 0 again. If the part's index does not list it, the tensor is in the shard with the set's
+    /// number, at the offset in the global tensor index (docs/formats/aero.md#finding-a-tensor).
     fn place(&self, position: usize, shard: &Index) -> Result<Place> {
         let (info, entry) = self.described(position)?;
         let wrong = |fault: String| {
@@ -145,7 +146,7 @@ impl ShardMap for SetIndex {
         let placed = chunk.ok_or(Fault::MissingShard { shard: entry.shard_id }).and_then(|chunk| {
             let whole = Extent::new(chunk.offset, chunk.length, shard.file_len())?;
             chunk.check_lengths().map_err(|error| Fault::Set(with_causes(&error)))?;
-            // The padding after the values must be within the chunk too, but only the values are returned.
+            // The padding after the values must be inside the chunk too, but only the values are returned.
             Ok(whole.part(entry.data_off, entry.data_len)?.part(0, info.nbytes)?)
         });
         placed.map(Place::Bytes).map_err(|fault| wrong(fault.to_string()))
@@ -156,7 +157,7 @@ impl ShardMap for SetIndex {
         Some(format!("{major}.{minor}"))
     }
 
-    /// The JSON of `index.aero`; empty if it has none.
+    /// Returns the JSON of `index.aero`, or an empty object if it has none.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<Object> {
         set.metadata_of(HEAD).await
     }
@@ -165,13 +166,13 @@ impl ShardMap for SetIndex {
         Some(HEAD)
     }
 
-    /// Adds the model's description in the set's index, where `index.aero` has none or another one.
+    /// Adds the model's description from the set's index where `index.aero` has none or a different one.
     fn flatten(&self, mut keys: Object) -> Object {
         put_model(&mut keys, "set.model.", self.model().clone());
         keys
     }
 
-    /// `base_url` and `cache`, where the index has them.
+    /// Returns `base_url` and `cache`, if the index has them.
     fn details(&self) -> Object {
         let mut details = Object::new();
         if let Some(url) = self.base_url() {
@@ -199,7 +200,7 @@ impl ShardMap for SetIndex {
     async fn check_head<S: Fetch>(
         &self,
         head: &OpenFile<Index, S>,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         claims: &mut Claims,
     ) -> Result<()> {
         matching::check_head(self, head, wanted, claims).await

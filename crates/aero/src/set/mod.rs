@@ -1,4 +1,4 @@
-//! The form of many files: AEROSET.
+//! AEROSET, the form with several files.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod index;

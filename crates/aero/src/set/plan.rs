@@ -1,4 +1,4 @@
-//! Plans a set from the descriptions of its tensors: which tensor goes into which shard, and which shard into which part.
+//! Plans a set from the descriptions of its tensors: divides tensors into shards, and shards into parts.
 
 use std::ops::Range;
 #[cfg(not(target_arch = "wasm32"))]
@@ -20,14 +20,16 @@ use crate::layout::{Parts, Plan, Shard, model_of, shards_of, table_of};
 use crate::options::{WriteOptions, unfit_metadata};
 use crate::writer::Written;
 
-/// A set to write: the index and, in the same folder, `STEM.index.aero`, `STEM.part-000.aero` and so on. STEM is the name of the
-/// index without `.aeroset.json`, so that two sets can share a folder (docs/formats/aero.md#writing-a-set).
+/// A set to write: the index and, in the same folder, `STEM.index.aero`, `STEM.part-000.aero` and so on. STEM
+/// is the name of the index without `.aeroset.json`, so that two sets can share a folder
+/// (docs/formats/aero.md#writing-a-set).
 ///
-/// Tensors keep their order. The file that lists them has the model's metadata; the parts have only its name and architecture.
+/// Tensors keep their order. The file that lists them has the model's metadata. The parts have only its name
+/// and architecture.
 #[derive(Clone, Debug)]
 pub struct SetPlan {
     index_name: String,
-    /// The folder of the index, with its `/`.
+    /// The folder of the index, with a final `/`.
     prefix: String,
     /// The prefix of the other files' names.
     stem: String,
@@ -47,7 +49,8 @@ struct Listed {
 }
 
 impl WriteOptions {
-    /// Sets how the files can be fetched, for the index: a prefix of their paths, and advice on caching them.
+    /// Sets the advice on fetching the files that the index contains: a URL prefix of their paths, and how to
+    /// cache them.
     #[must_use]
     pub fn delivery(mut self, base_url: Option<&str>, cache: Option<Value>) -> Self {
         let keys = [("base_url", base_url.map(Value::from)), ("cache", cache)];
@@ -57,11 +60,11 @@ impl WriteOptions {
 }
 
 impl SetPlan {
-    /// Divides tensors into shards and parts and checks everything. The index will be `index_name`, such as
-    /// `model.aeroset.json`; the other files are in the same folder and are named after it.
+    /// Divides tensors into shards and parts, and checks everything. `index_name` is the path of the index,
+    /// such as `model.aeroset.json`. The other files are in the same folder and are named after it.
     ///
     /// # Errors
-    /// If the format cannot hold the model; if the name leads out of the folder.
+    /// If the format cannot hold the model, or the name leads out of the folder.
     pub fn new<'a>(
         index_name: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -89,7 +92,7 @@ impl SetPlan {
             metadata: metadata.clone(),
             options: options.clone(),
         };
-        // Each part fits if the index of all tensors does.
+        // If the index of all tensors fits, so does each part.
         plan.global(None)?;
         if let Some(number) = (!plan.parts.is_empty()).then_some(0) {
             plan.part(number)?;
@@ -97,13 +100,13 @@ impl SetPlan {
         Ok(plan)
     }
 
-    /// The name of the index.
+    /// Returns the name of the index.
     #[must_use]
     pub fn index_name(&self) -> &str {
         &self.index_name
     }
 
-    /// The names of the other files, beside the index: the file that lists all tensors, and the parts.
+    /// Returns the names of the files other than the index: the file that lists all tensors, and the parts.
     pub fn file_names(&self) -> impl Iterator<Item = String> {
         std::iter::once(self.global_name()).chain((0..self.parts.len()).map(|number| self.part_name(number)))
     }
@@ -116,21 +119,22 @@ impl SetPlan {
         format!("{}.part-{number:03}.aero", self.stem)
     }
 
-    /// The tensors in the order they will be written.
+    /// Returns the tensors in the order in which they will be written.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.tensors
     }
 
-    /// Writes parts, the file that lists all tensors, and the index. `data` numbers tensors in the order of their descriptions.
-    /// The same input with the same identity gives the same bytes, however many threads `work` allows.
+    /// Writes the parts, the file that lists all tensors, and the index. `data` numbers tensors in the order
+    /// of their descriptions. The same input with the same identity gives the same bytes, however many
+    /// threads `work` allows.
     ///
-    /// A part begins with its table of contents, which has the hashes of the weights and is therefore written last. So for its
-    /// SHA-256, each part is read back once when it is complete, while the next one is written.
+    /// A part begins with its table of contents, which has the hashes of the weights and is therefore written
+    /// last. To compute its SHA-256, each complete part is read back once, while the next one is written.
     ///
     /// # Errors
-    /// If a value cannot be read; if a file cannot be created or written, or exists and may not be replaced. Then no file
-    /// appears, unless the last step fails.
+    /// If a value cannot be read; if a file cannot be created or written, or exists and may not be replaced.
+    /// In these cases no file appears, unless only the last step fails.
     pub fn write<N>(&self, data: &dyn TensorData, files: &N, work: &Execution<'_>) -> Result<(), WriteError>
     where
         N: NewFiles,
@@ -144,7 +148,7 @@ impl SetPlan {
     /// Writes the set into a folder, which must exist.
     ///
     /// # Errors
-    /// If a value cannot be read, or a file cannot be written; if one exists and may not be replaced.
+    /// If a value cannot be read or a file cannot be written, or if a file exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -156,7 +160,7 @@ impl SetPlan {
         self.write(data, &NewFolder::new(folder.as_ref(), overwrite), work)
     }
 
-    /// The parts, each of which can be written separately.
+    /// Returns the parts. Each can be written separately.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
         self.parts.iter().enumerate().map(|(number, shards)| {
             let shards = self.shards.get(shards.clone()).unwrap_or_default();
@@ -166,11 +170,12 @@ impl SetPlan {
         })
     }
 
-    /// Writes one part, which appears when it is complete; without an index it does not belong to a set. With the same plan and
-    /// identity, any process writes the same bytes as [`write`](Self::write), however often.
+    /// Writes one part, which appears when it is complete. The part does not belong to a set until the index
+    /// is written. With the same plan and identity, any process writes the same bytes as
+    /// [`write`](Self::write), however often.
     ///
     /// # Errors
-    /// If a value cannot be read, or the part cannot be written; if there is no such part.
+    /// If a value cannot be read, if the part cannot be written, or if there is no such part.
     pub fn write_part<N: NewFiles>(
         &self,
         number: usize,
@@ -189,11 +194,12 @@ impl SetPlan {
         })
     }
 
-    /// Writes the rest when all parts are written: the file that lists all tensors, and the index. `parts` has the results of
-    /// [`write_part`](Self::write_part), in order; the files themselves are not read.
+    /// Writes the remaining files after all parts are written: the file that lists all tensors, and the
+    /// index. `parts` has the results of [`write_part`](Self::write_part), in order. The parts themselves are
+    /// not read.
     ///
     /// # Errors
-    /// If a file cannot be written; if `parts` do not belong to this plan.
+    /// If a file cannot be written, or `parts` do not belong to this plan.
     pub fn finish<N: NewFiles>(
         &self,
         parts: &[WrittenPart],
@@ -239,7 +245,7 @@ impl SetPlan {
         set.commit(self.index_text(parts, &listed)?.as_bytes())
     }
 
-    /// Writes every part. Returns their entries for the index, and the hash of each tensor.
+    /// Writes every part. Returns the parts' entries for the index, and the hash of each tensor.
     fn write_parts<N: NewFiles>(
         &self,
         data: &dyn TensorData,
@@ -247,7 +253,7 @@ impl SetPlan {
         work: &Execution<'_>,
     ) -> Result<(Vec<Listed>, Vec<[u8; 32]>), WriteError> {
         let (mut listed, mut hashes) = (Vec::new(), Vec::new());
-        // The part that is complete and is being read back.
+        // The complete part that is being read back.
         let mut before: Option<(String, N::Output, u64)> = None;
         for number in 0..self.parts.len() {
             let name = self.part_name(number);
@@ -279,7 +285,7 @@ impl SetPlan {
         Ok(())
     }
 
-    /// The plan of a part.
+    /// Returns the plan of a part.
     fn part(&self, number: usize) -> Result<Plan, WriteError> {
         let shards =
             self.parts.get(number).and_then(|shards| self.shards.get(shards.clone())).unwrap_or_default();
@@ -321,7 +327,7 @@ impl SetPlan {
         )
     }
 
-    /// The plan of the file that lists all tensors.
+    /// Returns the plan of the file that lists all tensors.
     fn global(&self, hashes: Option<&[[u8; 32]]>) -> Result<Plan, WriteError> {
         let parts = Parts {
             tensors: self.tensors.clone(),
@@ -335,7 +341,7 @@ impl SetPlan {
         Plan::of_parts(parts, &self.options)
     }
 
-    /// The text of the index: indent 2, no final newline.
+    /// Formats the text of the index, indented by 2, without a final newline.
     fn index_text(&self, parts: &[Listed], global: &Listed) -> Result<String, WriteError> {
         let (name, architecture) = model_of(&self.metadata, &self.options)?;
         let file = |listed: &Listed| {
@@ -364,14 +370,15 @@ impl SetPlan {
     }
 }
 
-/// The name of an index without its suffix.
+/// Returns the name of an index without its suffix.
 fn stem(name: &str) -> &str {
     let endings = [".aeroset.json", ".json", ".aero"];
     let stem = endings.iter().find_map(|ending| name.strip_suffix(ending));
     stem.filter(|stem| !stem.is_empty()).unwrap_or(name)
 }
 
-/// Divides shards into parts, in order. A shard that would exceed a limit of a part begins the next one.
+/// Divides shards into parts, in order. A shard that would exceed a limit on the current part starts a new
+/// one.
 fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>>, WriteError> {
     for (what, cap) in
         [("part size", options.part_size.unwrap_or(1)), ("shards of a part", options.shards_per_part)]
@@ -397,7 +404,7 @@ fn parts_of(shards: &[Shard], options: &WriteOptions) -> Result<Vec<Range<usize>
     Ok(parts)
 }
 
-/// The SHA-256 of the bytes that were written, which are read back.
+/// Computes the SHA-256 of bytes that were written, by reading them back.
 fn sha256(output: &impl Output, len: u64, work: &Execution<'_>) -> Result<[u8; 32], WriteError> {
     const STEP: u64 = 1 << 20;
     let mut hasher = Sha256::new();

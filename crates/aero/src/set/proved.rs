@@ -1,4 +1,4 @@
-//! Verifies the files of a set whose index is trusted: it has the SHA-256 of each.
+//! Verifies the files of a set whose index is trusted, by the SHA-256 of each file in the index.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::BTreeMap;
@@ -14,8 +14,9 @@ use super::SetIndex;
 use crate::error::{Error, Result};
 use crate::hex::hex;
 
-/// The proofs of a set's files: the size and SHA-256 of each in the index. They are only as trustworthy as the index, so read
-/// that through a [`VerifiedSource`] or an [`AsyncVerifiedSource`](modelfmt_core::proof::AsyncVerifiedSource).
+/// The proofs of a set's files: the size and SHA-256 of each, from the index. They are only as trustworthy as
+/// the index, so read the index through a [`VerifiedSource`] or an
+/// [`AsyncVerifiedSource`](modelfmt_core::proof::AsyncVerifiedSource).
 #[derive(Debug)]
 pub struct FileProofs {
     /// The size and SHA-256 of each file, by path.
@@ -23,17 +24,17 @@ pub struct FileProofs {
 }
 
 impl FileProofs {
-    /// The proofs in the index of a set.
+    /// Returns the proofs in the index of a set.
     #[must_use]
     pub fn new(index: &SetIndex) -> Self {
         let stated = index.files().map(|file| (file.path.clone(), (file.size, file.sha256)));
         Self { stated: stated.collect() }
     }
 
-    /// Reads the index of a set, of at most as many bytes as the limits allow, for the proofs of its files.
+    /// Reads the proofs of a set's files from its index. The limits bound the length of the index.
     ///
     /// # Errors
-    /// If it cannot be read, breaks a rule, or exceeds a limit.
+    /// If the index cannot be read, breaks a rule, or exceeds a limit.
     pub async fn read<S: Fetch>(index: &S, limits: &Limits) -> Result<Self> {
         let len = index.size();
         Limits::check("the length of the index of the set", len, limits.index_len)?;
@@ -41,10 +42,10 @@ impl FileProofs {
         Ok(Self::new(&SetIndex::parse(&text, limits)?))
     }
 
-    /// The proof of the file of `len` bytes at `path`, as the index names it.
+    /// Returns the proof of the file of `len` bytes at `path`, as the index names it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if the index has no SHA-256 of it, or states another length.
+    /// [`io::ErrorKind::InvalidData`] if the index has no SHA-256 of the file, or states another length.
     pub fn of(&self, path: &str, len: u64) -> io::Result<HashProof> {
         let (size, sha256) = self.stated(path)?;
         if len != size {
@@ -66,8 +67,8 @@ fn bad(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// The files of a set. Every byte that they return is proved by the size and SHA-256 in the set's index. The first read of a file
-/// goes over all of it.
+/// The files of a set, verified. The size and SHA-256 in the set's index prove every byte that they return.
+/// The first read of a file goes over the whole file.
 #[derive(Debug)]
 pub struct VerifiedFiles<F> {
     files: F,
@@ -75,7 +76,7 @@ pub struct VerifiedFiles<F> {
 }
 
 impl<F: Files> VerifiedFiles<F> {
-    /// Wraps the files of a set with the proofs in its index.
+    /// Wraps the files of a set, with the proofs from its index.
     pub const fn new(proofs: FileProofs, files: F) -> Self {
         Self { files, proofs }
     }
@@ -92,7 +93,8 @@ impl<F: Files<Source: Sync>> Files for VerifiedFiles<F> {
     }
 }
 
-/// The SHA-256 of a whole file, as the index of a set states it. The progress callback of `work` can stop it.
+/// Computes the SHA-256 of a whole file, as the index of a set states it. The progress callback of `work` can
+/// stop it.
 ///
 /// # Errors
 /// If the file cannot be read; [`io::ErrorKind::Interrupted`] if the callback stops the work.
@@ -110,7 +112,7 @@ pub fn sha256(file: &(impl Source + ?Sized), work: &Execution<'_>) -> io::Result
     Ok(hasher.finalize().into())
 }
 
-/// SHA-256 as a kind of digest that takes bytes in order.
+/// SHA-256 as a digest that takes bytes in order.
 struct Chain;
 
 impl DigestKind for Chain {

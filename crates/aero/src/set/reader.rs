@@ -1,4 +1,4 @@
-//! The readers of sets, with the methods that only AEROSET has.
+//! The set readers, and the methods that only AEROSET has.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::OpenSet;
@@ -13,7 +13,7 @@ use crate::reader::Reader;
 /// folder of the set.
 pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-/// An open AEROSET whose files arrive later, such as from an object store.
+/// An open AEROSET whose files are asynchronous, such as in an object store.
 pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 /// Methods that only AEROSET has: for the file that lists all tensors, and for the parts.
@@ -21,16 +21,17 @@ pub trait SetReaderExt {
     /// The source of a file's bytes.
     type Source;
 
-    /// The file that lists all tensors, with the model's metadata; it has no values.
+    /// Returns the file that lists all tensors. It has the model's metadata and no values.
     ///
     /// # Errors
-    /// If it is missing or broken. If the set was opened by its path or files, it is open already.
+    /// If the file is missing or broken. This cannot happen if the set was opened by its path or files,
+    /// because the file is already open then.
     fn global(&self) -> Result<&Reader<Self::Source>>;
 
-    /// A part, counted from 0 as in [`SetIndex::parts`], and opened if necessary.
+    /// Returns a part, opening it if necessary. Parts are counted from 0 as in [`SetIndex::parts`].
     ///
     /// # Errors
-    /// If there is no such part, or it cannot be opened or breaks a rule.
+    /// If there is no such part, it cannot be opened, or it breaks a rule.
     fn part(&self, number: usize) -> Result<&Reader<Self::Source>>;
 }
 

@@ -1,4 +1,4 @@
-//! Verifies a set: its index, and every file by itself and against the index.
+//! Verifies a set: its index, each file by itself, and each file against the index.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::iter;
@@ -58,7 +58,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
         }
     }
 
-    /// Verifies every file by itself, and its size.
+    /// Verifies each file by itself, and its size.
     async fn files(&mut self, level: VerifyLevel, work: &Execution<'_>) {
         for (number, file) in self.index.files().enumerate() {
             match self.set.shard(number).await {
@@ -100,8 +100,8 @@ impl<F: FetchFiles> Verifier<'_, F> {
         }
     }
 
-    /// The file, first byte and last byte of a tensor whose hash in the global index differs from the one in its part, or is only
-    /// in the global index.
+    /// Returns the file, the start and the end of a tensor whose hash is only in the global index, or is
+    /// different in its part.
     async fn unchecked_hash(&self, position: usize) -> Option<(usize, u64, u64)> {
         let entry = self.index.tensors()?.entry(position).filter(|entry| entry.data_len > 0)?;
         let expected = entry.hash_b3?;
@@ -115,8 +115,8 @@ impl<F: FetchFiles> Verifier<'_, F> {
         Some((number, start, start.saturating_add(entry.data_len)))
     }
 
-    /// Checks the `hash_b3` of the global index. If the part has the same hash, that was checked with the part. For the others
-    /// the values are hashed, those of tied tensors once.
+    /// Checks the `hash_b3` of the global index. If the part has the same hash, it was checked with the part.
+    /// Otherwise this hashes the values. Tied tensors are hashed once.
     async fn tensor_hashes(&mut self, work: &Execution<'_>) {
         let mut wanted: Vec<(usize, u64, u64, usize)> = Vec::new();
         for position in 0..self.index.tensor_count() {
@@ -165,7 +165,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
         while at < end {
             let len = STEP.min(end.saturating_sub(at));
             let bytes = source.fetch(at..at.saturating_add(len)).await;
-            ledger.look(at, &bytes.map_err(|source| Error::Io { at, len, source })?);
+            ledger.observe(at, &bytes.map_err(|source| Error::Io { at, len, source })?);
             // The bytes are counted as progress when the chunks are hashed.
             if work.advance(0).is_break() {
                 return Err(Error::Cancelled);
@@ -176,7 +176,7 @@ impl<F: FetchFiles> Verifier<'_, F> {
         Ok(found.first().copied().unwrap_or_default())
     }
 
-    /// Checks the SHA-256 of every file. A file that is not a valid AERO file has one too.
+    /// Checks the SHA-256 of every file, including files that are not valid AERO files.
     async fn set_hashes(&self, work: &Execution<'_>) -> Vec<String> {
         let mut reopened: Vec<Option<Result<F::File>>> = Vec::new();
         for number in 0..self.index.shard_count() {
@@ -215,7 +215,8 @@ impl<F: FetchFiles> Verifier<'_, F> {
     }
 }
 
-/// The SHA-256 of each of these files, on several threads; or of some of them, if other processes hash the others.
+/// Computes the SHA-256 of each of these files, on several threads. If other processes share the work, hashes
+/// only some of the files.
 async fn set_sha256s<S: Fetch>(sources: &[&S], work: &Execution<'_>) -> Vec<Result<[u8; 32], ScanError>> {
     let Some(share) = sources.first().and_then(|source| source.part_of_job()) else {
         return sha256s(sources, work).await;
@@ -229,5 +230,5 @@ async fn set_sha256s<S: Fetch>(sources: &[&S], work: &Execution<'_>) -> Vec<Resu
     all.into_iter().map(|hashed| hashed.unwrap_or(Err(ScanError::Cancelled))).collect()
 }
 
-/// How many bytes are read at once.
+/// The number of bytes that are read at once.
 const STEP: u64 = 1 << 20;

@@ -1,12 +1,14 @@
-//! The fields of an entry in a TIDX: a map whose keys may come in any order, but nearly always come in the same one.
+//! The fields of an entry in a TIDX: a map whose keys may come in any order, but nearly always come in the
+//! same order.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::CommonFault;
 
 use crate::error::Fault;
-use crate::msgpack::{Walker, Why};
+use crate::msgpack::{MessagePackFault, Walker};
 
-/// The offsets of keys in the content of a TIDX: four bytes for each, because a pair may have only two.
+/// The offsets of keys in the content of a TIDX. Each takes only four bytes, because a pair can be as short
+/// as two.
 #[derive(Default)]
 pub(super) struct Keys(Vec<u32>);
 
@@ -23,7 +25,7 @@ impl Keys {
         self.0.clear();
     }
 
-    /// Adds the key at the walker's position, one of `left` that are still to come.
+    /// Adds the key at the walker's position. `left` pairs, including this one, are still to come.
     pub(super) fn push(&mut self, walker: &Walker<'_>, left: u32) {
         if self.0.len() == self.0.capacity() {
             // A pair has at least two bytes.
@@ -33,26 +35,26 @@ impl Keys {
         self.0.push(u32::try_from(walker.position()).unwrap_or(u32::MAX));
     }
 
-    /// The bytes of each pair, in the order in which they were added.
+    /// Returns the bytes of each pair, in the order in which the keys were added.
     pub(super) fn pairs<'a>(&self, content: &'a [u8], depth: u64) -> impl Iterator<Item = &'a [u8]> {
         self.0.iter().map(move |&at| {
             let before = Walker::new(content.get(at as usize..).unwrap_or_default());
             let mut walker = before;
-            // Key and value were read when the key was added.
+            // The key and the value were read when the key was added.
             let read = walker.text().and_then(|_| walker.skip(depth));
             if read.is_ok() { walker.since(before) } else { &[] }
         })
     }
 
-    /// A key that occurs twice, if there is one. Sorts the keys.
+    /// Returns a key that occurs twice, if there is one. This sorts the keys.
     pub(super) fn duplicate(&mut self, content: &[u8]) -> Option<String> {
         let key = |&at: &u32| {
             let found = Walker::new(content.get(at as usize..).unwrap_or_default()).text();
             found.unwrap_or_default()
         };
         self.0.sort_unstable_by(|a, b| key(a).cmp(key(b)));
-        let twin = self.0.iter().zip(self.0.iter().skip(1)).find(|(a, b)| key(a) == key(b));
-        twin.map(|(at, _)| String::from_utf8_lossy(key(at)).into_owned())
+        let duplicate = self.0.iter().zip(self.0.iter().skip(1)).find(|(a, b)| key(a) == key(b));
+        duplicate.map(|(at, _)| String::from_utf8_lossy(key(at)).into_owned())
     }
 }
 
@@ -61,14 +63,14 @@ impl Keys {
 pub(super) struct Bounds {
     /// The most levels that its values may nest.
     pub(super) depth: u64,
-    /// The most dimensions that are kept; of the others, only the number is.
+    /// The most dimensions that are kept. Further dimensions are only counted.
     pub(super) rank: u64,
 }
 
 /// The fields of one entry, except for the dimensions of its shape.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
-    /// A bit for each of [`KEYS`] that has been read.
+    /// The bits of the [`KEYS`] that have been read.
     seen: u16,
     pub(super) name: &'a str,
     pub(super) dtype: u64,
@@ -83,7 +85,7 @@ pub(super) struct Fields<'a> {
     pub(super) hash: Option<&'a [u8]>,
 }
 
-/// The keys of an entry in the order in which we write them; the first six are required.
+/// The keys of an entry, in the order in which this crate writes them. The first six are required.
 pub(crate) const KEYS: [&str; 10] = [
     "name",
     "dtype",
@@ -99,7 +101,7 @@ pub(crate) const KEYS: [&str; 10] = [
 const REQUIRED: u16 = 0b11_1111;
 
 impl<'a> Fields<'a> {
-    /// Reads an entry: its shape into `dims`, and the places of unknown keys into `unknown`.
+    /// Reads an entry. Its shape goes into `dims`, and the offsets of unknown keys into `unknown`.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -111,7 +113,7 @@ impl<'a> Fields<'a> {
         dims.clear();
         unknown.clear();
         let pairs = walker.map()?;
-        // A copy, which can stay in registers.
+        // A copy can stay in registers.
         let mut ahead = *walker;
         let usual = self.usual(pairs, &mut ahead, bounds, dims);
         *walker = ahead;
@@ -133,7 +135,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// A required key that is missing.
+    /// Returns a required key that is missing.
     #[inline]
     pub(super) fn missing(&self) -> Option<&'static str> {
         if self.seen & REQUIRED == REQUIRED {
@@ -143,8 +145,8 @@ impl<'a> Fields<'a> {
         missing.map(|(_, key)| key)
     }
 
-    /// Reads keys as long as they come in the usual order, and returns how many: a comparison with the one expected key costs a
-    /// fraction of a search.
+    /// Reads keys as long as they come in the usual order, and returns how many. Comparing with the one
+    /// expected key costs a fraction of a search.
     #[inline(always)]
     fn usual(
         &mut self,
@@ -152,11 +154,11 @@ impl<'a> Fields<'a> {
         walker: &mut Walker<'a>,
         bounds: Bounds,
         dims: &mut Vec<u64>,
-    ) -> Result<u32, Why> {
+    ) -> Result<u32, MessagePackFault> {
         let mut read = 0_u32;
         macro_rules! next {
             ($($field:literal)*) => {$(
-                if read < pairs && walker.pass(const { &encoded::<{ KEYS[$field].len() + 1 }>(KEYS[$field]) }) {
+                if read < pairs && walker.skip_if(const { &encoded::<{ KEYS[$field].len() + 1 }>(KEYS[$field]) }) {
                     read = read.saturating_add(1);
                     self.seen |= 1 << $field;
                     self.field($field, walker, bounds, dims)?;
@@ -174,7 +176,7 @@ impl<'a> Fields<'a> {
         walker: &mut Walker<'a>,
         bounds: Bounds,
         dims: &mut Vec<u64>,
-    ) -> Result<(), Why> {
+    ) -> Result<(), MessagePackFault> {
         match field {
             0 => self.name = walker.str()?,
             1 => self.dtype = walker.uint()?,
@@ -182,7 +184,8 @@ impl<'a> Fields<'a> {
                 self.rank = walker.array()?;
                 for _ in 0..self.rank {
                     let dim = walker.uint()?;
-                    // Keeps no more dimensions than allowed, so that a byte of the file does not become eight bytes of memory.
+                    // Keeps no more dimensions than allowed: otherwise a byte of the file would become eight
+                    // bytes of memory.
                     if (dims.len() as u64) < bounds.rank {
                         dims.push(dim);
                     }
@@ -207,7 +210,7 @@ fn field_of(key: &[u8]) -> Option<u16> {
     (0u16..).zip(KEYS).find(|(_, known)| known.as_bytes() == key).map(|(field, _)| field)
 }
 
-/// A key in MessagePack: fewer than 32 bytes of text.
+/// Encodes a key of fewer than 32 bytes as MessagePack text.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -243,7 +246,7 @@ mod tests {
         hash_b3: Some([7; 32]),
     };
 
-    /// The entry's pairs in MessagePack, in the order in which we write them.
+    /// Returns the entry's pairs in MessagePack, in the order in which this crate writes them.
     fn pairs() -> Vec<Vec<u8>> {
         let mut bytes = Vec::new();
         ENTRY.put(&mut bytes);
@@ -258,7 +261,7 @@ mod tests {
         [vec![count], pairs.concat()].concat()
     }
 
-    /// Reads an entry, and returns how much of it was left.
+    /// Reads an entry, and returns the number of unread bytes.
     fn read<'a>(
         bytes: &'a [u8],
         dims: &mut Vec<u64>,
@@ -286,7 +289,7 @@ mod tests {
         for first in 0..pairs.len() {
             let mut turned = pairs.clone();
             turned.rotate_left(first);
-            // An unknown key in every place.
+            // An unknown key in every position.
             turned.insert(first, b"\xa1x\x01".to_vec());
             for turned in [turned.clone(), turned.into_iter().rev().collect()] {
                 let bytes = entry(&turned);

@@ -1,4 +1,4 @@
-//! The tensor index (TIDX): decoding of its entries, without an allocation for each, and encoding.
+//! The tensor index (TIDX). Decodes its entries without an allocation for each, and encodes them.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod fields;
@@ -24,17 +24,18 @@ pub struct Entry {
     pub shard_id: u64,
     /// The offset of the values in the shard.
     pub data_off: u64,
-    /// The number of bytes of the values; in a file that was converted from GGUF, with the padding after them.
+    /// The number of bytes of the values, including the padding after them in a file that was converted from
+    /// GGUF.
     pub data_len: u64,
     /// The entry's flags, which version 0.1 writes as 0.
     pub flags: u64,
-    /// Index into `quant_descriptors` of the manifest.
+    /// The index into the manifest's `quant_descriptors`.
     pub quant_id: Option<u64>,
     /// BLAKE3-256 of the values.
     pub hash_b3: Option<[u8; 32]>,
 }
 
-/// The tensors of the index: a flat table, and separate lists of what only few tensors have.
+/// The tensors of the index: a flat table, and separate lists for fields that only few tensors have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tensors {
     /// The tensors; their offsets are `data_off`.
@@ -42,14 +43,14 @@ pub(crate) struct Tensors {
     shards: Vec<u64>,
     /// Position and `data_len` of the tensors that have padding after their values, in order.
     padded: Vec<(u32, u64)>,
-    /// The hash of each tensor, zero where `hash_states` says that there is none. Empty if no tensor has one.
+    /// The hash of each tensor, zero if `hash_states` says that there is none. Empty if no tensor has one.
     hashes: Vec<[u8; 32]>,
     hash_states: Vec<HashState>,
-    /// The notes on the tensors that have any, in order.
+    /// The rare fields of the tensors that have any, in order.
     notes: Vec<Note>,
-    /// The bytes that notes refer to.
+    /// The bytes that the notes refer to.
     note_bytes: Vec<u8>,
-    /// The pairs besides `tensors` at the top of the index, one after another.
+    /// The pairs other than `tensors` at the top of the index, one after another.
     top: Vec<u8>,
     top_pairs: u32,
 }
@@ -62,7 +63,7 @@ enum HashState {
     Malformed,
 }
 
-/// What only few tensors have. Ranges are within `note_bytes`.
+/// The rare fields of a tensor. Ranges are within `note_bytes`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Note {
     position: u32,
@@ -92,7 +93,7 @@ impl Tensors {
         })
     }
 
-    /// The number of bytes of a tensor, with the padding after its values.
+    /// Returns the number of bytes of a tensor, including the padding after its values.
     fn data_len(&self, position: usize) -> Option<u64> {
         let number = u32::try_from(position).ok()?;
         match self.padded.binary_search_by_key(&number, |&(number, _)| number) {
@@ -101,7 +102,7 @@ impl Tensors {
         }
     }
 
-    /// The `hash_b3` of a tensor; an error if it is not a valid hash.
+    /// Returns the `hash_b3` of a tensor. Fails if it is not a valid hash.
     pub(crate) fn hash(&self, position: usize) -> Result<Option<[u8; 32]>, Fault> {
         match self.hash_states.get(position) {
             Some(HashState::Good) => Ok(self.hashes.get(position).copied()),
@@ -114,26 +115,26 @@ impl Tensors {
         !self.hash_states.is_empty()
     }
 
-    /// The `quant_params` of a tensor.
+    /// Returns the `quant_params` of a tensor.
     pub(crate) fn quant_params(&self, position: usize) -> Option<Value> {
         let note = self.note(position)?;
         let bytes = self.bytes(note.quant_params);
-        // It was checked when the file was opened.
+        // The bytes were checked when the file was opened.
         if bytes.is_empty() { None } else { msgpack::decode(bytes, DEPTH, u64::MAX).ok() }
     }
 
-    /// The values under keys that the specification does not define.
+    /// Returns the values under keys that the specification does not define.
     pub(crate) fn unknown(&self, position: usize) -> Result<Object, String> {
         let Some(note) = self.note(position) else { return Ok(Object::new()) };
         object_of(note.unknown_pairs, self.bytes(note.unknown))
     }
 
-    /// The values besides `tensors` at the top of the index.
+    /// Returns the values other than `tensors` at the top of the index.
     pub(crate) fn top(&self) -> Result<Object, String> {
         object_of(self.top_pairs, &self.top)
     }
 
-    /// Keeps a pair besides `tensors`.
+    /// Keeps a pair at the top of the index other than `tensors`.
     fn keep_top(&mut self, pair: &[u8]) {
         self.top.extend(pair);
         self.top_pairs = self.top_pairs.saturating_add(1);
@@ -162,7 +163,7 @@ impl Tensors {
         rest.and_then(|rest| rest.get(..len as usize)).unwrap_or_default()
     }
 
-    /// Keeps bytes for a note. A TIDX has at most 2^31 bytes, so their offset fits.
+    /// Keeps bytes that a note refers to. A TIDX has at most 2^31 bytes, so their offset fits.
     fn keep(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = u32::try_from(self.note_bytes.len()).unwrap_or(u32::MAX);
         self.note_bytes.extend(bytes);
@@ -170,7 +171,7 @@ impl Tensors {
     }
 }
 
-/// Decodes a map of `pairs` pairs that follow each other.
+/// Decodes a map from its `pairs` concatenated pairs.
 fn object_of(pairs: u32, bytes: &[u8]) -> Result<Object, String> {
     let mut map = Vec::new();
     put_map(&mut map, pairs);

@@ -12,7 +12,7 @@ use crate::chunks::{Chunk, ChunkTable, malformed};
 use crate::error::{Fault, Result};
 use crate::hex::from_hex;
 use crate::manifest::Descriptors;
-use crate::msgpack::{self, DEPTH, Walker, Why};
+use crate::msgpack::{self, DEPTH, MessagePackFault, Walker};
 use crate::origin::Origin;
 use crate::wire::dtype_of;
 
@@ -20,34 +20,35 @@ use crate::wire::dtype_of;
 const MIN_ENTRY: u64 = 1 + (1 + 4 + 1) + (1 + 5 + 1) + (1 + 5 + 1) + 3 * (1 + 8 + 1);
 
 /// The assumed end of shards that are not in the file.
-const NO_FILE_IS_LONGER: u64 = i64::MAX as u64;
+const UNKNOWN_SHARD_END: u64 = i64::MAX as u64;
 
-/// What the parser of a TIDX needs to know.
+/// The input of the TIDX parser, apart from the bytes.
 pub(crate) struct Context<'a> {
     pub(crate) chunk: Chunk<'a>,
     pub(crate) chunks: &'a ChunkTable,
     pub(crate) limits: &'a Limits,
-    /// The format that the file was converted from, on which shapes and lengths depend.
+    /// The format that the file was converted from. Shapes and lengths depend on it.
     pub(crate) origin: &'a Origin,
-    /// The manifest's `quant_descriptors`; `None` if it has not been read.
+    /// The `quant_descriptors`, or `None` if the manifest has not been read.
     pub(crate) descriptors: Option<&'a Descriptors>,
 }
 
 /// The result of parsing.
 pub(crate) enum Parsed {
     Done(Box<Tensors>),
-    /// A packed tensor names a descriptor, so the manifest is needed first.
+    /// A packed tensor names a descriptor, so the manifest must be read first.
     NeedsManifest,
 }
 
-/// Parses the content of a TIDX, which was verified and decompressed.
+/// Parses the content of a TIDX, which must be verified and decompressed.
 pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
     let mut walker = Walker::new(content);
     let mut parser =
         EntryParser { context, content, tensors: Tensors::default(), dims: Vec::new(), last_shard: None };
     let mut seen = Keys::default();
     let mut found = false;
-    let top = |why: Why, walker: &Walker<'_>| malformed(context.chunk.part(), context.at(walker), why);
+    let top =
+        |why: MessagePackFault, walker: &Walker<'_>| malformed(context.chunk.part(), context.at(walker), why);
     let pairs = walker.map().map_err(|why| top(why, &walker))?;
     for pair in 0..pairs {
         seen.push(&walker, pairs.saturating_sub(pair));
@@ -84,7 +85,7 @@ pub(crate) fn parse(content: &[u8], context: &Context<'_>) -> Result<Parsed> {
 }
 
 impl Context<'_> {
-    /// The offset of the walker in the file; in a compressed chunk, the offset of the chunk.
+    /// Returns the walker's offset in the file. In a compressed chunk this is the offset of the chunk.
     fn at(&self, walker: &Walker<'_>) -> u64 {
         let within = if self.chunk.flags.is_compressed() { 0 } else { walker.position() as u64 };
         self.chunk.offset.saturating_add(within)
@@ -93,7 +94,7 @@ impl Context<'_> {
 
 struct EntryParser<'a> {
     context: &'a Context<'a>,
-    /// The whole TIDX.
+    /// The content of the whole TIDX.
     content: &'a [u8],
     tensors: Tensors,
     /// The dimensions of the entry that is being read.
@@ -103,7 +104,7 @@ struct EntryParser<'a> {
 }
 
 impl<'a> EntryParser<'a> {
-    /// Reads all entries; returns false if the manifest is needed first.
+    /// Reads all entries. Returns false if the manifest must be read first.
     fn entries(&mut self, walker: &mut Walker<'_>, count: u32) -> Result<bool> {
         let context = self.context;
         Limits::check("the number of tensors", u64::from(count), context.limits.tensors)?;
@@ -138,7 +139,7 @@ impl<'a> EntryParser<'a> {
         Ok(true)
     }
 
-    /// Adds a tensor; returns false if its type needs the manifest.
+    /// Adds a tensor. Returns false if its dtype depends on the manifest.
     #[inline]
     fn list(
         &mut self,
@@ -159,7 +160,7 @@ impl<'a> EntryParser<'a> {
             Some(dtype) => dtype,
             None => return Err((Some("dtype"), Fault::DTypeCode(fields.dtype))),
         };
-        self.context.origin.turn(&mut self.dims);
+        self.context.origin.reorder_dims(&mut self.dims);
         let tensor = NewTensor {
             name: fields.name,
             dtype,
@@ -189,10 +190,11 @@ impl<'a> EntryParser<'a> {
         Ok(true)
     }
 
-    /// Keeps the length of a tensor that has padding after its values; returns false if the extra bytes are not padding.
+    /// Keeps the length of a tensor that has padding after its values. Returns false if the extra bytes are
+    /// not padding.
     #[cold]
     fn keep_padding(&mut self, number: u32, nbytes: u64, fields: &Fields<'_>, end: u64) -> bool {
-        let is_last = fields.data_off.checked_add(fields.data_len) == Some(end) && end < NO_FILE_IS_LONGER;
+        let is_last = fields.data_off.checked_add(fields.data_len) == Some(end) && end < UNKNOWN_SHARD_END;
         let padding = fields.data_len.checked_sub(nbytes);
         let is_padding = padding.is_some_and(|len| self.context.origin.is_padding(len, is_last));
         if is_padding {
@@ -201,7 +203,8 @@ impl<'a> EntryParser<'a> {
         is_padding
     }
 
-    /// The end of a shard's values; for a shard that is not in the file (in a set's index), beyond the end of any file.
+    /// Returns the end of a shard's values. For a shard that is not in the file, as in a set's index, this is
+    /// beyond the end of any file.
     #[inline]
     fn shard_end(&mut self, shard: u64) -> u64 {
         let len = match self.last_shard {
@@ -213,16 +216,18 @@ impl<'a> EntryParser<'a> {
                 len
             }
         };
-        len.unwrap_or(NO_FILE_IS_LONGER).min(NO_FILE_IS_LONGER)
+        len.unwrap_or(UNKNOWN_SHARD_END).min(UNKNOWN_SHARD_END)
     }
 
-    /// The dtype of a packed tensor: a ggml block type, or packed; `None` if the manifest is needed.
+    /// Returns the dtype of a packed tensor: a ggml block type, or packed. Returns `None` if the manifest is
+    /// needed.
     fn codec(&self, fields: &Fields<'_>) -> Option<DType> {
         let known = |number: Option<u64>| {
             let dtype = number.and_then(|number| DType::from_ggml_type(u32::try_from(number).ok()?));
             Some(dtype.unwrap_or(DType::Packed))
         };
-        // `quant_params` decides; a descriptor counts only if it is absent (docs/formats/aero.md#packed-tensors).
+        // `quant_params` takes precedence; a descriptor counts only if they are absent
+        // (docs/formats/aero.md#packed-tensors).
         if let Some(bytes) = fields.quant_params {
             let number = msgpack::find(Walker::new(bytes), "ggml_type");
             return known(number.and_then(|mut number| number.uint().ok()));
@@ -264,12 +269,13 @@ impl<'a> EntryParser<'a> {
         bounds: Bounds,
     ) -> Result<(), (Option<&'static str>, Fault)> {
         if self.tensors.notes.is_empty() {
-            // Reserves the most that can be needed, so that they do not grow to a multiple of that.
+            // Reserves the most that can be needed, because growing step by step could take a multiple of
+            // that.
             self.tensors.notes.reserve_exact(capacity.saturating_sub(number as usize));
             self.tensors.note_bytes.reserve_exact(self.content.len());
         }
         let pairs = unknown.count();
-        // Kept in order, because the search for duplicates sorts them.
+        // The pairs are kept first, because the search for duplicates sorts the keys.
         let start = self.tensors.keep(&[]).0;
         let mut len = 0_u32;
         for pair in unknown.pairs(self.content, bounds.depth) {
@@ -303,7 +309,7 @@ fn entry_part(number: u32, name: &str, field: Option<&'static str>) -> Part {
     }
 }
 
-/// Checks `quant_params` without making a tree: a byte of the file could become 32 bytes of one.
+/// Checks `quant_params` without building a tree, because a byte of the file could become 32 bytes of a tree.
 fn check_params(bytes: &[u8]) -> Result<(), (Option<&'static str>, Fault)> {
     let fault = |text: String| (Some("quant_params"), CommonFault::Metadata(text).into());
     match msgpack::check(bytes, DEPTH) {

@@ -13,20 +13,20 @@ pub(crate) struct NewEntry<'a> {
     pub(crate) shard_id: u64,
     pub(crate) data_off: u64,
     pub(crate) data_len: u64,
-    /// `quant_id` and `ggml_type`.
+    /// The `quant_id` and the `ggml_type`.
     pub(crate) quant: Option<(u64, u32)>,
-    /// `quant_params` as MessagePack, instead of those that `quant` implies.
+    /// The `quant_params` as MessagePack, replacing those that `quant` implies.
     pub(crate) quant_params: Option<&'a [u8]>,
     /// The caller's additions.
     pub(crate) extra: Option<&'a EntryExtra>,
     pub(crate) hash_b3: Option<[u8; 32]>,
 }
 
-/// Additions to an entry beyond the specification, and flags, which version 0.1 writes as 0.
+/// Additions to an entry: flags, which version 0.1 writes as 0, and keys that are not in the specification.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EntryExtra {
     pub(crate) flags: u64,
-    /// Pairs as MessagePack.
+    /// The pairs as MessagePack.
     pub(crate) pairs: Pairs,
 }
 
@@ -42,7 +42,7 @@ impl Pairs {
         let mut pairs = Self { count: u32::try_from(object.len()).unwrap_or(u32::MAX), bytes: Vec::new() };
         for (key, value) in object {
             put_str(&mut pairs.bytes, key);
-            // The head of a map with one pair takes one byte.
+            // The head of a map with one pair takes one byte, and so does the empty key.
             let one = encode(&Object::from_iter([("", value.clone())]))?;
             pairs.bytes.extend(one.get(2..).unwrap_or_default());
         }
@@ -59,7 +59,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, entries: u32, extra: &Pairs) {
 }
 
 impl NewEntry<'_> {
-    /// Keys are always written in the same order, so that equal tensors give equal bytes.
+    /// Writes the keys, always in the same order, so that equal tensors give equal bytes.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         let (flags, pairs) = self.extra.map_or((0, None), |extra| (extra.flags, Some(&extra.pairs)));
         let params = u32::from(self.quant.is_some() || self.quant_params.is_some());

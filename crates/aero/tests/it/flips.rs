@@ -1,4 +1,4 @@
-//! `verify` finds every byte that changes.
+//! `verify` finds every changed byte.
 #![cfg(feature = "zstd")]
 #![allow(
     clippy::unwrap_used,
@@ -10,14 +10,14 @@
 use aero::ReaderExt as _;
 use aero::{Execution, Reader, VerifyLevel, WriteOptions};
 
-/// A small file with every hash there is, two shards, and gaps of every kind.
+/// Returns a small file with every kind of hash, two shards, and every kind of gap.
 fn file(options: &WriteOptions) -> Vec<u8> {
     let options =
         options.clone().control_hash(true).tensor_hashes(true).page_hashes(Some(100)).shard_size(150);
     crate::common::model(&[100, 3, 0, 130, 1], &options)
 }
 
-/// The bytes, with the bits that change, of which `verify` does not notice.
+/// Returns the bytes, each with the changed bits, whose change `verify` does not notice.
 fn unseen(file: &[u8]) -> Vec<(usize, u8)> {
     let mut unseen = Vec::new();
     for at in 0..file.len() {
@@ -64,7 +64,7 @@ fn with_zstd_only_flips_remain_that_decode_to_the_same_bytes() {
     assert_eq!(found, REMAINING, "byte of the frame and the bits that change");
 }
 
-/// What remains in the frames of this version of zstd: bits in the descriptions of their Huffman trees, where two ways to
-/// write a tree give the same codes to the symbols that occur.
+/// The changes that remain unnoticed in the frames of this zstd version: bits in the descriptions of their
+/// Huffman trees, where two encodings of a tree give the same codes to the symbols that occur.
 const REMAINING: &[(&str, u64, u8)] =
     &[("manifest", 16, 0x80), ("manifest", 17, 0x01), ("tensors", 17, 0x08), ("tensors", 17, 0x80)];

@@ -1,5 +1,5 @@
-//! Files that the published tool converted from GGUF: shapes in ggml's order, padding after the values, descriptors in MJSN. Only
-//! what says so is read so.
+//! Files that the published tool converted from GGUF have shapes in ggml's order, padding after the values,
+//! and descriptors in MJSN. Only files that say so are read this way.
 #![cfg(feature = "zstd")]
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use testkit::patched;
 
 const GGUF: &str = r#"{"source_format":"gguf"}"#;
 
-/// A file with this MJSN, a shard of 256 bytes and these tensors.
+/// Returns a file with this MJSN, a shard of 256 bytes and these tensors.
 fn of(json: &str, entries: impl IntoIterator<Item = Object>) -> Vec<u8> {
     file(&[
         (b"MJSN", "meta.json", 0, json.as_bytes()),
@@ -27,7 +27,7 @@ fn of(json: &str, entries: impl IntoIterator<Item = Object>) -> Vec<u8> {
     ])
 }
 
-/// A packed tensor of 64 elements, which are 36 bytes in q4_0 and 68 in q8_0, with `fastest` dimensions first.
+/// Returns a packed tensor of 64 elements (36 bytes in q4_0, 68 in q8_0), with the fastest dimension first.
 fn packed(shape: [u64; 2], nbytes: u64) -> Object {
     let entry = with(with(entry("p"), "dtype", 0x8000), "shape", shape.into_iter().collect::<Value>());
     with(entry, "data_len", nbytes)
@@ -41,7 +41,7 @@ fn shapes_are_turned_where_the_file_says_so() {
         (r#"{"source_format":"safetensors"}"#, [2, 3]),
         (r#"{"modelfmt":{"source_format":"gguf"}}"#, [2, 3]),
         (r#"{"source_format":{"gguf":"gguf"}}"#, [2, 3]),
-        // Twice is not clear; asking for the metadata is an error then.
+        // A key that occurs twice is ambiguous. Requesting the metadata is an error then.
         (r#"{"source_format":"gguf","source_format":"gguf"}"#, [2, 3]),
         (r#"{"source_format":"gguf"}{"#, [2, 3]),
         ("", [2, 3]),
@@ -61,7 +61,8 @@ fn a_damaged_mjsn_says_nothing_and_is_found() {
     assert_eq!(reader.index().tensors().info(0).unwrap().shape, [2, 3]);
     assert!(reader.metadata().is_err());
     assert!(failed(&reader.verify(VerifyLevel::Control), "chunk-hashes"));
-    // With a hash that is not recorded nothing shows that it was changed, and nothing claims to have looked.
+    // If the hash is not recorded, nothing shows that the chunk was changed, and the report does not claim to
+    // have checked it.
     let zeroed = patched(&damaged, toc(0) + 48, &[0; 32]);
     let report = open(&zeroed).unwrap().verify(VerifyLevel::Full);
     assert!(!report.is_ok() || report.check("chunk-hashes").unwrap().is_partial);
@@ -87,7 +88,7 @@ fn padding_is_not_values() {
             let mut out = [0; 25];
             assert!(reader.read_into(0, 0, &mut out).is_err());
         }
-        // The tensor's hash covers the padding; the shard's would be right.
+        // The tensor's hash covers the padding. The shard's hash is corrected.
         let file = of(GGUF, [hashed]);
         let at = number(&file, toc(1) + 8) as usize + offset + nbytes as usize - 1;
         let file = rehashed(patched(&file, at, &[file[at] ^ 1]), 1);
@@ -133,18 +134,18 @@ fn descriptors_stand_in_mjsn() {
     };
     let blocks = with(packed([32, 2], 36), "quant_id", 3);
     assert_eq!(dtype(&json(&one), blocks.clone()), (DType::Q4_0, vec![2, 32], 36));
-    // With padding, and with parameters, which decide.
+    // With padding, and with parameters, which take precedence.
     assert_eq!(dtype(&json(&one), with(blocks.clone(), "data_len", 64)), (DType::Q4_0, vec![2, 32], 36));
     let params = with(packed([32, 2], 70), "quant_params", object([("ggml_type", 8.into())]));
     assert_eq!(dtype(&json(&one), with(params, "quant_id", 3)), (DType::Q8_0, vec![2, 32], 68));
-    // Of an unknown codec all bytes are the values.
+    // For an unknown codec, all bytes are values.
     let unknown = (DType::Packed, vec![2, 32], 36);
     for list in
         ["[]", "5", r#"[{"codec":"x","id":3,"params":{"ggml_type":2}}]"#, r#"[{"codec":"ggml","id":3}]"#]
     {
         assert_eq!(dtype(&json(list), blocks.clone()), unknown, "{list}");
     }
-    // A file that does not say GGUF keeps them in the manifest.
+    // A file that does not name GGUF has its descriptors in the manifest.
     let other = format!(r#"{{"quant_descriptors":{one}}}"#);
     assert_eq!(dtype(&other, blocks.clone()), (DType::Packed, vec![32, 2], 36));
     let wrong = with(packed([31, 2], 36), "quant_id", 3);

@@ -1,4 +1,4 @@
-//! Files that never change: read as the text beside them says, and written again byte for byte.
+//! Golden files, which never change: each reads as its text dump says, and is written again byte for byte.
 #![cfg(all(feature = "set", feature = "zstd"))]
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use aero::{
     VerifyLevel, WriteOptions,
 };
 
-/// Files that our writer would lay out in another way.
+/// Files that our writer would lay out differently.
 const NOT_OURS: &[&str] = &["foreign"];
 
 #[test]
@@ -35,7 +35,7 @@ fn golden_files_hold_what_their_text_says() {
     }
 }
 
-/// The options that a file was written with, as far as the file shows them.
+/// Returns the options that a file was written with, as far as the file shows them.
 fn options<S: Source>(reader: &Reader<S>, shard_size: u64) -> WriteOptions {
     let index = reader.index();
     let compressed = index.chunks().any(|chunk| chunk.flags.is_compressed());
@@ -112,7 +112,7 @@ fn what_other_writers_leave_is_kept_for_who_asks() {
     let unknown = index.unknown_keys(1).unwrap();
     assert_eq!(unknown.get("zone"), Some(&Value::from(vec![Value::Bool(true)])));
     assert_eq!(unknown.len(), 1);
-    // quant_params is absent, so the descriptor says what the blocks are.
+    // quant_params are absent, so the descriptor says what the blocks are.
     let blocks = index.tensors().tensor("blocks").unwrap();
     assert_eq!((blocks.dtype, blocks.shape), (aero::DType::Q4_0, &[1, 32][..]));
     assert_eq!((index.entry(3).unwrap().quant_id, index.quant_params(3)), (Some(3), None));
@@ -148,7 +148,7 @@ fn files_of_later_revisions_hold_what_was_put_there() {
         let expected = testkit::as_expected(&name, &reader);
         let json = Value::from(reader.metadata().unwrap());
         assert_eq!(Some(&json), expected.path(["metadata", "json"]), "{name}");
-        // Those that were converted from GGUF have its padding after the values.
+        // Files that were converted from GGUF have its padding after the values.
         let stored = |position| reader.index().location(position).unwrap().stored_nbytes;
         let info = reader.index().tensors().info(0).unwrap();
         let is_gguf = json.get("source_format").and_then(Value::as_str) == Some("gguf");
@@ -164,7 +164,7 @@ fn unaligned_tensors_say_so_and_can_be_copied() {
     let reader = Reader::from_source(AlignedBuf::copy_from_slice(&bytes).unwrap()).unwrap();
     let tensor = reader.tensor("after.odd.f32").unwrap();
     let refused = tensor.as_slice::<f32>().unwrap_err();
-    // A big-endian machine has no use for it, aligned or not.
+    // Aligned or not, a big-endian machine cannot borrow the values.
     let expected = if cfg!(target_endian = "big") {
         TensorError::Endianness
     } else {

@@ -1,4 +1,4 @@
-//! Hashes that do not fit: of pages, of the control region, and those that were not recorded.
+//! Wrong, unusable and missing hashes: page hashes, the control hash, and hashes that are not recorded.
 #![cfg(feature = "zstd")]
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use aero::modelfmt_core::value::Value;
 use aero::{Error, Fault, VerifyLevel, WriteOptions};
 use testkit::patched;
 
-/// A shard of 250 bytes and page hashes for it.
+/// Returns a file with a shard of 250 bytes and page hashes for it.
 fn with_pages(name: &str, payload: &[u8]) -> Vec<u8> {
     let content = index([entry("a"), with(with(entry("b"), "data_off", 0), "hash_b3", "0")]);
     file(&[
@@ -91,7 +91,7 @@ fn page_hashes_that_do_not_fit_are_refused() {
         assert!(matches!(reader.checked().read_range(0, 3..20), Err(Error::Malformed { .. })), "{rule}");
         assert!(reader.read_range(0, 3..20).is_ok(), "{rule}: without verifying it is read");
     }
-    // Under another name they are not found, and verify says why.
+    // Under another name the page hashes are not found, and verify says why.
     let file = with_pages("pages", &payload(shard, 100, pages(100)));
     let reader = open(&file).unwrap();
     assert!(failed(&reader.verify(VerifyLevel::Full), "page-hashes"));
@@ -100,14 +100,14 @@ fn page_hashes_that_do_not_fit_are_refused() {
         noise(250, 0)[67..84],
         "by the hash of the shard"
     );
-    // The whole tensor is verified by its own hash, and this one is none.
+    // A whole tensor is verified by its own hash, and this one is not a hash.
     assert!(matches!(reader.checked().tensor("b"), Err(Error::Malformed { fault: Fault::HashText, .. })));
 }
 
 #[test]
 fn control_hashes_are_checked_as_decided() {
     let whole = model(&[10], &WriteOptions::new().zstd(None).control_hash(true));
-    // An independent reading of the decision: over header, TOC and names with every hash zero.
+    // Recomputes the digest independently, over the header, the TOC and the names with every hash zero.
     let start = number(&whole, toc(0) + 8) as usize;
     let mut control = whole[..start].to_vec();
     for n in 0..5 {
@@ -147,8 +147,8 @@ fn control_hashes_are_checked_as_decided() {
     }
 }
 
-/// A file whose one chunk is a control hash of that name and content. The writer fills a control hash in itself, and gives no
-/// other chunk its name, so both are put there afterwards.
+/// Returns a file whose only chunk is a control hash with that name and content. The writer fills in a
+/// control hash itself and gives no other chunk its name, so both are patched in afterwards.
 fn control_file(name: &str, content: &[u8]) -> Vec<u8> {
     let stand_in = "x".repeat(name.len());
     let file = file(&[(b"XHSH", &stand_in, 8, content)]);
@@ -158,7 +158,7 @@ fn control_file(name: &str, content: &[u8]) -> Vec<u8> {
 
 #[test]
 fn the_control_hash_of_the_published_writer_is_read() {
-    // Under another name, in 256 bytes of which those after the value are zeros.
+    // It has another name, and 256 bytes, which end in zeros after the value.
     let name = "control.integrity";
     let padded = |last: u8| {
         let room = [vec![0; 255], vec![last]].concat();
@@ -177,7 +177,7 @@ fn the_control_hash_of_the_published_writer_is_read() {
     let report = open(&padded(0)).unwrap().verify(VerifyLevel::Full);
     assert!(report.is_ok(), "{report:?}");
     assert!(failed(&open(&padded(1)).unwrap().verify(VerifyLevel::Full), "ihsh"), "other bytes behind it");
-    // Nothing else would notice that it is no control hash any more.
+    // Nothing else would notice that it no longer is a control hash.
     let renamed = patched(&padded(0), toc(0), b"XHSH");
     assert!(failed(&open(&renamed).unwrap().verify(VerifyLevel::Header), "structure"));
 }
@@ -215,7 +215,7 @@ fn a_hash_of_zeros_is_one_that_was_not_recorded() {
     let tidx = patched(&good, toc(2) + 48, &[0; 32]);
     let report = open(&tidx).unwrap().verify(VerifyLevel::Full);
     assert!(report.is_ok() && report.check("chunk-hashes").unwrap().is_partial);
-    // Over weights it would hide damage.
+    // A zero hash over weights would hide damage.
     let weights = patched(&good, toc(3) + 48, &[0; 32]);
     assert!(failed(&open(&weights).unwrap().verify(VerifyLevel::Full), "chunk-hashes"));
 }

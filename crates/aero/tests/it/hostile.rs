@@ -179,7 +179,7 @@ fn every_rule_of_the_tensor_index_is_kept_at_open() {
     for (rule, content, fault) in rows {
         assert_eq!(malformed(rule, &with_index(&content)).1, fault, "{rule}");
     }
-    // The offset of an error is that of the entry.
+    // The offset in an error is that of the entry.
     let plain = with_index(&index([entry("a"), with(entry("b"), "dtype", 99)]));
     let tidx = number(&plain, toc(1) + 8);
     let (at, _) = malformed("dtype", &plain);
@@ -231,7 +231,7 @@ fn chunks_that_cannot_be_told_apart_are_reported_in_their_order() {
         let name = twins[toc(entry - 10) + 32..][..8].to_vec();
         twins = patched(&twins, toc(entry) + 32, &name);
     }
-    // Chunks are found by a hash with a seed: what is reported must not depend on it.
+    // Chunks are found through a seeded hash. The report must not depend on the seed.
     let errors = open(&twins).unwrap().verify(VerifyLevel::Header).errors;
     let expected: Vec<String> =
         (10..20).map(|entry| format!("at byte {}: there is another", toc(entry))).collect();
@@ -388,7 +388,7 @@ fn chunks_that_are_refused_when_they_are_read() {
     assert!(matches!(read(&longer), Fault::Zstd(_)), "bytes behind the frame");
     let missing = open(&frame).unwrap().chunk(FourCC(*b"DATA"), "e").unwrap_err();
     assert!(matches!(missing, Error::Malformed { fault: Fault::NoChunk, .. }));
-    // A shard that says it is compressed.
+    // A shard that claims to be compressed.
     let good = good();
     let shard = patched(&good, toc(3) + 4, &[3]);
     let error = open(&shard).unwrap().tensor("t0").unwrap_err();
@@ -399,7 +399,7 @@ fn chunks_that_are_refused_when_they_are_read() {
     let shard = open(&shard).unwrap();
     let error = shard.tensor("t1").unwrap_err();
     assert!(matches!(error, Error::Malformed { fault: Fault::PlainLength { .. }, .. }), "{error}");
-    // What it claims may end outside the file, so that it says of no tensor where it lies.
+    // Its claimed length may end outside the file, so no location is returned for its tensor.
     let t1 = shard.tensors().find("t1").unwrap();
     assert_eq!(shard.index().location(t1), None);
     assert!(open(&good).unwrap().index().location(t1).is_some());

@@ -1,4 +1,4 @@
-//! Files that claim more than they hold, ask for the same bytes again and again, or break off.
+//! Files that claim more than they hold, refer to the same bytes many times, or end early.
 #![cfg(feature = "zstd")]
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use aero::modelfmt_core::value::Value;
 use aero::{Error, Fault, Limits, OpenOptions, Reader, VerifyLevel, WriteOptions};
 use testkit::{CountingSource, FaultySource, patched, peak};
 
-/// Less than this is held while opening and verifying a file of a few kilobytes.
+/// The memory limit for opening and verifying a file of a few kilobytes.
 const LITTLE: usize = 16 << 20;
 
 fn opened_with_little(what: &str, file: &[u8]) {
@@ -43,12 +43,13 @@ fn bombs_are_refused_with_little_memory() {
             let file = patched(&file, toc(0) + 24, &claim.to_le_bytes());
             opened_with_little(&format!("{fourcc:?} of {claim}"), &file);
             if fourcc == b"TIDX" {
-                // Not by `open`: what is compressed may expand (`Limits::expansion`) beyond what that allows for an index.
+                // Without `open`: compressed content may expand (`Limits::expansion`) beyond what `open`
+                // allows for an index.
                 assert!(Reader::from_source(&file[..]).is_err(), "{claim}");
             }
         }
     }
-    // What is believed is bounded by what is stored.
+    // What a claim may request is bounded by the stored bytes.
     let claims = patched(
         &patched(&file(&[(b"TIDX", "d", 0, &bomb)]), toc(0) + 4, &[1]),
         toc(0) + 24,
@@ -95,7 +96,7 @@ fn claimed_lengths_and_depths_are_refused_with_little_memory() {
     assert!(!open(&plain).unwrap().verify(VerifyLevel::Control).is_ok());
 }
 
-/// A byte of MessagePack must not become the 32 of a tree, wherever it is.
+/// A byte of MessagePack must not become the 32 bytes of a tree node, wherever it is.
 #[test]
 fn trees_in_the_index_take_no_tree() {
     let nils = |count: usize| Value::from(vec![Value::Null; count]);
@@ -108,13 +109,14 @@ fn trees_in_the_index_take_no_tree() {
     let manifest =
         file(&[(b"MMSG", "manifest", 0, &msgpack(descriptors)), (b"TIDX", "tensors", 4, &index([packed]))]);
     assert!(open(&manifest).is_ok());
-    // Compressed, the whole is bounded by what it expands to.
+    // A compressed index is bounded by its expanded length.
     let compressed =
         file(&[(b"TIDX", "tensors", 5, &index([with(entry("a"), "quant_params", params(1 << 20))]))]);
     assert!(compressed.len() < 2000);
     let (opened, held) = peak(|| Reader::from_source(&*compressed).is_ok());
     assert!(opened && held < 4 << 20, "{held}");
-    // Keys that the specification does not have, in an entry and above it: the same, and different ones.
+    // Keys that the specification does not define, inside and outside an entry: equal ones, and different
+    // ones.
     let head = |pairs: usize| [&[0xdf][..], &u32::try_from(pairs).unwrap().to_be_bytes()].concat();
     let same = [head(300_000), b"\xa0\xc0".repeat(300_000)].concat();
     let different: Vec<u8> = (0..60_000u16)
@@ -144,7 +146,7 @@ fn chunk_names_over_the_same_bytes_are_bounded() {
     assert!(matches!(open(&file), Err(Error::Limit { what: "the length of all chunk names", .. })));
 }
 
-/// Each may claim a megabyte beyond what its bytes are worth, but all of them together only once.
+/// Each may claim a megabyte beyond what its bytes allow, but all of them together may claim it only once.
 #[test]
 fn many_small_bombs_are_no_large_one() {
     let zeros = vec![0; 1 << 20];
@@ -169,7 +171,7 @@ fn a_toc_of_a_million_entries_needs_a_million_entries() {
         Err(Error::Malformed { fault: Fault::Common(CommonFault::OutOfBounds { .. }), .. })
     ));
     opened_with_little("TOC", &file);
-    // And with them, one more is too many.
+    // Even if its bytes exist, one more entry is too many.
     let mut file = patched(&good[..96], 20, &(length + 80).to_le_bytes());
     file = patched(&patched(&file, 28, &96u64.to_le_bytes()), 36, &0u64.to_le_bytes());
     file.extend(1_000_001u32.to_le_bytes());
@@ -177,7 +179,7 @@ fn a_toc_of_a_million_entries_needs_a_million_entries() {
     assert!(matches!(Reader::from_source(file), Err(Error::Limit { found: 1_000_001, max: 1_000_000, .. })));
 }
 
-/// aerotensor reads names of up to 4,096 bytes, the document has no limit.
+/// aerotensor reads names of up to 4,096 bytes. The specification has no limit.
 #[test]
 fn a_name_that_aerotensor_does_not_read_is_a_finding() {
     let name = "n".repeat(4_096);
@@ -185,7 +187,7 @@ fn a_name_that_aerotensor_does_not_read_is_a_finding() {
         file(&[(b"WTSH", "weights.shard0", 2, b""), (b"DATA", &name, 1, b"x"), (b"DATA", "m", 1, b"y")]);
     let report = open(&good).unwrap().verify(VerifyLevel::Header);
     assert!(!report.errors.iter().any(|error| error.contains("aerotensor")), "{report:?}");
-    // The NUL behind it becomes a part of it.
+    // The NUL after the name becomes a part of it.
     let end = good.windows(name.len()).position(|bytes| bytes == name.as_bytes()).unwrap() + name.len();
     let long = patched(&patched(&good, end, b"n"), toc(1) + 36, &4_097u32.to_le_bytes());
     let reader = open(&long).unwrap();

@@ -1,4 +1,4 @@
-//! Files that are opened by the hash of their head: what a changed byte does, wherever it is.
+//! Files that are opened by the hash of their head: any changed byte must be noticed.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::io;
@@ -8,7 +8,7 @@ use aero::ReaderExt as _;
 use aero::modelfmt_core::source::checked_len;
 use aero::{Error, Fault, OpenOptions, Reader, Source, VerifyLevel, open_pinned};
 
-/// A source that is not in memory, and counts what is read.
+/// A source that is not in memory and counts the bytes that are read.
 struct Ranges(Mutex<Vec<u8>>, Mutex<u64>);
 
 impl Ranges {
@@ -28,7 +28,7 @@ impl Source for Ranges {
     }
 }
 
-/// The golden files, and those by other tools.
+/// Returns the golden files and the files by other tools.
 fn files() -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for folder in ["aero", "reference"] {
@@ -43,7 +43,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// All values, or why there are none.
+/// Returns all values, each with the error if it cannot be read.
 fn values<S: Source>(reader: &Reader<S>) -> Vec<Result<Vec<u8>, String>> {
     let read = |position| reader.tensor(position).map(|tensor| tensor.bytes().to_vec());
     (0..reader.tensors().len()).map(|position| read(position).map_err(|error| error.to_string())).collect()
@@ -94,7 +94,7 @@ fn nothing_is_served_that_the_head_does_not_fix() {
                 "{name}: byte {at}"
             );
         }
-        // The same bytes after they were read once.
+        // The same bytes, changed after they were read once.
         let len = bytes.len();
         reader.source().source().0.lock().unwrap()[head..].fill(0x55);
         for (found, good) in values(&reader).iter().zip(&expected) {

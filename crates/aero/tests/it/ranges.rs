@@ -1,4 +1,4 @@
-//! How much is read, and how much is held.
+//! How much is read, and how much memory is held.
 #![cfg(feature = "zstd")]
 #![allow(
     clippy::unwrap_used,
@@ -62,7 +62,7 @@ fn opening_reads_no_weight() {
         let weights = index.chunks().find(|chunk| chunk.fourcc == FourCC::WTSH).unwrap();
         let broken = weights.offset..weights.offset + weights.length;
         let reader = Reader::from_source(CountingSource::new(FaultySource::new(file, broken))).unwrap();
-        // The header, TOC and names, MJSN, TIDX.
+        // One read each for the header, the TOC with the names, MJSN, and TIDX.
         assert_eq!(reader.source().reads(), 4);
         assert!(reader.metadata().is_ok() && reader.tensor("t0").is_err());
     }
@@ -96,11 +96,11 @@ fn a_part_is_verified_by_the_pages_that_it_touches() {
         assert_eq!(reader.source().reads(), u64::from(touched > 0), "{from}..{to}");
         assert!(reader.source().nbytes() <= 4096 * touched as u64);
     }
-    // The whole tensor goes by its own hash: one read.
+    // A whole tensor is verified by its own hash, in one read.
     reader.source().reset();
     assert_eq!(reader.checked().tensor("t1").unwrap().bytes(), noise(len, 1));
     assert_eq!((reader.source().reads(), reader.source().nbytes()), (1, len as u64));
-    // A damaged byte is noticed only by a read that touches its page.
+    // Only a read that touches a damaged byte's page notices the damage.
     let mut damaged = file;
     damaged[start + 500_000] ^= 1;
     for reader in [&Reader::from_source(damaged.clone()).unwrap() as &dyn Ranges, &open(damaged)] {
@@ -160,7 +160,7 @@ fn without_hashes_of_its_own_a_tensor_is_checked_by_that_of_its_shard() {
     }
 }
 
-/// Values that are made when they are asked for.
+/// Values that are made on request.
 struct Endless;
 
 impl TensorData for Endless {
@@ -184,7 +184,7 @@ fn writing_holds_little_whatever_the_size() {
 
 #[test]
 fn an_index_of_a_million_tensors_stays_below_270_mib() {
-    // A fifth of that, names of 20 bytes, rank 2, a hash each.
+    // A fifth of a million tensors, with names of 20 bytes, rank 2 and a hash each.
     let count = 200_000u64;
     let specs = (0..count).map(|n| TensorSpec::new(format!("model.layers.{n:07}"), DType::F32, vec![0, 4]));
     let options = WriteOptions::new().tensor_hashes(true).zstd(None);

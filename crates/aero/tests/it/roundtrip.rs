@@ -1,4 +1,4 @@
-//! What is written is read again, byte for byte the same each time.
+//! Whatever is written reads back as it was, and the same input always gives the same bytes.
 #![cfg(feature = "zstd")]
 #![allow(
     clippy::unwrap_used,

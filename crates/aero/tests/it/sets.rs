@@ -1,4 +1,5 @@
-//! Sets: what is written is read again, sets by the format's own tool are read, and parts are opened when needed.
+//! Written sets can be read back, sets by the format's own tool can be read, and parts are opened when
+//! needed.
 #![cfg(all(feature = "set", feature = "zstd"))]
 #![allow(
     clippy::unwrap_used,
@@ -54,7 +55,7 @@ fn options() -> WriteOptions {
     WriteOptions::new().uuid([5; 16])
 }
 
-/// Files that keep a list of what has been opened.
+/// Files that record what has been opened.
 #[derive(Clone)]
 struct ObservedSource(MemoryFiles, Arc<Mutex<Vec<String>>>);
 
@@ -120,7 +121,7 @@ fn the_index_is_laid_out_as_decided() {
     let tree = json::parse(text.as_bytes()).unwrap();
     let part = tree.get("parts").unwrap().as_array().unwrap().get(1).unwrap();
     assert_eq!(part.get("shards").unwrap().as_array().unwrap().get(0), Some(1.into()));
-    // Chunks and index of a part use the numbers of the whole set.
+    // The chunks and the index of a part use the numbers of the whole set.
     let set = SetReader::from_files(files, INDEX).unwrap();
     let part = set.part(1).unwrap();
     assert!(part.index().chunks().any(|chunk| chunk.name == "weights.shard1"));
@@ -156,7 +157,7 @@ fn a_folder_has_one_index() {
     assert!(matches!(SetReader::open(folder.path()), Err(Error::Open { .. })));
 }
 
-/// A set of two parts of one shard each, with one thing changed.
+/// Returns a set of two parts with one shard each, after a change.
 fn changed(change: impl FnOnce(&mut MemoryFiles)) -> MemoryFiles {
     let mut files = write(&[100, 100], &options().part_size(100), 1);
     change(&mut files);
@@ -308,7 +309,7 @@ fn reading_from_a_broken_set_says_what_is_wrong() {
 
 #[test]
 fn a_part_that_does_not_list_a_tensor_has_it_by_the_number_of_its_shard() {
-    // The second part is written again without its tensor index.
+    // The second part is rewritten without its tensor index.
     let files = changed(|files| {
         use aero::{ChunkFlags, ChunkWriter, FourCC, NewChunk};
         let file = modelfmt_write::MemoryFile::new();
@@ -327,11 +328,12 @@ fn a_part_that_does_not_list_a_tensor_has_it_by_the_number_of_its_shard() {
     assert!(matches!(set.read_into(1, 91, &mut out), Err(Error::OutOfRange { .. })));
 }
 
-/// The hash in the global index is of the values, and no part needs to have it.
+/// The hash in the global index covers the values, and no part needs to have it.
 #[test]
 fn the_hashes_of_the_global_index_are_checked() {
     let hashed = write(&[100, 100], &options().part_size(100).tensor_hashes(true), 1);
-    // Parts without hashes, under a global index that has them, with its SHA-256 and size made right.
+    // Parts without hashes, under a global index that has them. The set's SHA-256 and size for it are
+    // corrected.
     let mut files = write(&[100, 100], &options().part_size(100), 1);
     files.0.insert("model.index.aero".to_owned(), hashed.0["model.index.aero"].clone());
     let last = |files: &MemoryFiles| {

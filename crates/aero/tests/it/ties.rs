@@ -1,4 +1,4 @@
-//! Tensors that are stored over the bytes of another.
+//! Tensors that share the bytes of another.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -16,7 +16,7 @@ use modelfmt_write::{BoxError, MemoryFile, TensorData, TensorSpec};
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "none", "nothing"];
 const LENGTHS: [u64; 6] = [1000, 500, 1000, 1000, 0, 0];
 
-/// Values of the tensors that have their own; the others are not to be asked for.
+/// Values for the tensors that have their own bytes. The others must not be requested.
 struct Own;
 
 impl TensorData for Own {
@@ -38,7 +38,7 @@ fn plan(options: &WriteOptions) -> Result<Plan, WriteError> {
 #[test]
 fn the_bytes_of_tied_tensors_are_written_once() {
     let tied = WriteOptions::new().tie("c", "a").tie("d", "c").tie("nothing", "none");
-    // One shard, and one for each tensor with bytes of its own.
+    // One shard for all tensors, and one for each tensor with its own bytes.
     for shard_size in [1 << 20, 1] {
         for hashes in [false, true] {
             let options = tied

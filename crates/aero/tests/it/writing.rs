@@ -1,4 +1,4 @@
-//! What the writers refuse, and what they leave behind.
+//! What the writers refuse, and what they leave behind on errors.
 #![cfg(feature = "zstd")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "helpers of tests")]
 
@@ -43,7 +43,7 @@ fn what_aero_cannot_hold_is_refused() {
     assert_eq!(refused(vec![], &nameless, &options), Fault::NoModelKey);
     let number = object([("architecture", "demo".into()), ("model_name", 1.into())]);
     assert_eq!(refused(vec![], &number, &options), Fault::NoModelKey);
-    // Readers would turn the shapes round.
+    // Readers would reverse the shapes.
     let mut gguf = metadata();
     gguf.insert("source_format", "gguf");
     assert_eq!(refused(vec![], &gguf, &options), Fault::SourceFormat);

@@ -9,12 +9,12 @@ use super::metadata;
 use super::wire::{Compression, FOOTER_LEN, Flags, HEADER_LEN, Header, ModelType, SIGNATURE_LEN};
 use crate::error::{Result, malformed};
 
-/// The sections of a file, all within it and in this order.
+/// The sections of a file, all inside it and in this order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sections {
     pub(super) metadata: Extent,
     pub(super) payload: Extent,
-    /// The signature and its public key, if the header says that the file has them.
+    /// The signature and its public key, if the header says that there is one.
     pub(super) signature: Option<Extent>,
     /// The CRC of everything before it: the last four bytes of the file.
     pub(super) footer: Extent,
@@ -38,19 +38,20 @@ impl Sections {
         Ok(Self { metadata, payload, signature, footer })
     }
 
-    /// The offset at which the footer should begin.
+    /// Returns the offset at which the footer should begin.
     pub(super) fn end(&self) -> u64 {
         self.signature.unwrap_or(self.payload).end()
     }
 }
 
-/// The header and metadata of an APRN file. They are owned and checked, and can be shared by any number of readers. APRN has no tensors.
+/// The header and metadata of an APRN file, checked. The index is owned and can be shared by any number of
+/// readers. APRN has no tensors.
 #[derive(Clone, Debug)]
 pub struct Index {
     pub(super) header: Header,
     pub(super) sections: Sections,
     pub(super) file_len: u64,
-    /// The metadata as MessagePack; it has been checked.
+    /// The metadata as checked MessagePack.
     metadata: Box<[u8]>,
     depth: u64,
     no_tensors: TensorTable,
@@ -64,58 +65,59 @@ impl Index {
         Ok(Self { header, sections, file_len, metadata: text.into(), depth, no_tensors })
     }
 
-    /// Major and minor version.
+    /// Returns the major and minor version.
     #[must_use]
     pub const fn version(&self) -> (u8, u8) {
         self.header.version
     }
 
-    /// The kind of model that the payload holds.
+    /// Returns the kind of model that the payload holds.
     #[must_use]
     pub const fn model_type(&self) -> ModelType {
         self.header.model_type
     }
 
-    /// How the payload is compressed.
+    /// Returns how the payload is compressed.
     #[must_use]
     pub const fn compression(&self) -> Compression {
         self.header.compression
     }
 
-    /// The flags.
+    /// Returns the flags.
     #[must_use]
     pub const fn flags(&self) -> Flags {
         self.header.flags
     }
 
-    /// The score of aprender's own checks of the model, 0 to 100; 0 also means that none were made.
+    /// Returns the score of aprender's own checks of the model, 0 to 100. 0 also means that there were none.
     #[must_use]
     pub const fn quality(&self) -> u8 {
         self.header.quality
     }
 
-    /// The extent of the payload: a Rust structure in bincode, compressed and encrypted as the header says.
+    /// Returns the extent of the payload: a Rust structure in bincode, compressed and encrypted as the header
+    /// says.
     #[must_use]
     pub const fn payload(&self) -> Extent {
         self.sections.payload
     }
 
-    /// The length of the file that this index was made for.
+    /// Returns the length in bytes of the file that this index was made for.
     #[must_use]
     pub const fn file_len(&self) -> u64 {
         self.file_len
     }
 
-    /// The tensors: an empty table.
+    /// Returns the tensors: an empty table.
     #[must_use]
     pub const fn tensors(&self) -> &TensorTable {
         &self.no_tensors
     }
 
-    /// All keys of the metadata, in the order of the file.
+    /// Decodes all keys of the metadata, in file order.
     ///
     /// # Errors
-    /// Only if memory runs out: the bytes have been checked when the file was opened.
+    /// Only if memory runs out, because the bytes were checked when the file was opened.
     pub fn metadata(&self) -> Result<Object> {
         metadata::object(&self.metadata, self.depth)
     }

@@ -1,6 +1,6 @@
-//! APRN, the container that aprender writes classical models into (`format::save`, its first generation): header, metadata and
-//! CRC. Its payload is one structure of a Rust program, which only that program can decode, so there are no tensors to list
-//! (docs/formats/apr.md#aprn).
+//! APRN, the container of aprender's first generation (`format::save`), for classical models: a header,
+//! metadata and a CRC. The payload is one structure of a Rust program that only this program can decode, so
+//! there are no tensors to list (docs/formats/apr.md#aprn).
 //!
 //! ```text
 //! ┌─────────────────────┐ 0

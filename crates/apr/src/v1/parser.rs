@@ -1,4 +1,4 @@
-//! Bytes to an [`Index`], without I/O.
+//! Parses bytes into an [`Index`], without I/O.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -10,10 +10,12 @@ use super::index::{Index, Sections};
 use super::wire::{HEADER_LEN, Header};
 use crate::error::{Error, Fault, Result};
 
-/// How many bytes to ask for first: most metadata fits.
-const FIRST: u64 = 4 << 10;
+/// The number of bytes to request first. Most metadata fits.
+const FIRST_READ: u64 = 4 << 10;
 
-/// Parses header and metadata of an APRN file; see [`Parser`].
+/// Parses an [`Index`] from the byte ranges that it asks for; see [`Parser`].
+///
+/// It asks for the header and the metadata.
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
@@ -21,7 +23,7 @@ pub struct IndexParser {
     state: State,
 }
 
-/// What has been read so far.
+/// The parts that have been read so far.
 #[derive(Debug)]
 enum State {
     /// Nothing yet.
@@ -37,7 +39,7 @@ impl IndexParser {
         Self { file_len, limits, state: State::Start }
     }
 
-    /// The range that the next step needs.
+    /// Returns the range that the next step needs.
     fn wants(&self) -> Option<Range<u64>> {
         match &self.state {
             State::Start if self.file_len == 0 => None,
@@ -71,7 +73,7 @@ impl Parser for IndexParser {
     fn need(&self) -> Option<Range<u64>> {
         let least = self.wants()?;
         let is_start = matches!(self.state, State::Start);
-        let end = if is_start { FIRST.min(self.file_len) } else { least.end };
+        let end = if is_start { FIRST_READ.min(self.file_len) } else { least.end };
         Some(least.start..end)
     }
 
@@ -79,8 +81,8 @@ impl Parser for IndexParser {
         let Some(Range { start, .. }) = self.need() else { return Ok(()) };
         let end = start.saturating_add(bytes.len() as u64);
         while let Some(least) = self.wants().filter(|least| least.start >= start && least.end <= end) {
-            let cut = |at: u64| usize::try_from(at.saturating_sub(start)).unwrap_or(usize::MAX);
-            self.step(bytes.get(cut(least.start)..cut(least.end)).unwrap_or_default())?;
+            let within = |at: u64| usize::try_from(at.saturating_sub(start)).unwrap_or(usize::MAX);
+            self.step(bytes.get(within(least.start)..within(least.end)).unwrap_or_default())?;
         }
         Ok(())
     }

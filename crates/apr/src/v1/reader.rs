@@ -1,4 +1,4 @@
-//! Opens APRN files: implements the traits of modelfmt-core's reader for this format.
+//! Opens APRN files: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::{FileIndex, OpenSettings};
@@ -9,13 +9,13 @@ use super::index::Index;
 use super::parser::IndexParser;
 use crate::error::{Fault, Result};
 
-/// How an APRN file is opened.
+/// Options for opening an APRN file.
 pub type OpenOptions = modelfmt_core::OpenOptions<Index>;
 
 /// An open APRN file: its [`Index`] and the source of its bytes.
 pub type Reader<S> = modelfmt_core::Reader<OpenFile<Index, S>>;
 
-/// An open APRN file over bytes that arrive later, such as from an object store.
+/// An open APRN file whose source is asynchronous, such as an object store.
 pub type AsyncReader<S> = modelfmt_core::AsyncReader<OpenFile<Index, S>>;
 
 impl Index {
@@ -58,7 +58,7 @@ impl FileIndex for Index {
         Ok(self.metadata()?.into())
     }
 
-    /// The kind of the payload and how it is stored. Codes without a name are shown as numbers.
+    /// Returns the kind of the payload and how it is stored. Codes without a name are shown as numbers.
     fn details(&self) -> Object {
         let named = |name: Option<&str>, number: u64| name.map_or_else(|| Value::from(number), Value::from);
         let (model_type, compression) = (self.model_type(), self.compression());

@@ -9,7 +9,7 @@ use super::wire::{Flags, Header, MAX_UNCOMPRESSED};
 use crate::claims;
 use crate::error::Result;
 
-/// The bytes that one thread reads at once.
+/// The number of bytes that a thread reads at once.
 const PIECE: u64 = 1 << 20;
 
 pub(super) async fn report(

@@ -1,4 +1,4 @@
-//! The header as it is in the file.
+//! The header of a file.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -21,7 +21,7 @@ pub(super) const MAX_UNCOMPRESSED: u32 = 1 << 30;
 pub struct ModelType(pub u16);
 
 impl ModelType {
-    /// The name of the kind, such as `linear_regression`; `None` if it is unknown.
+    /// Returns the name of the kind, such as `linear_regression`; `None` if it is unknown.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.0 {
@@ -48,12 +48,13 @@ impl ModelType {
     }
 }
 
-/// How the payload is compressed.
+/// The compression of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Compression(pub u8);
 
 impl Compression {
-    /// The name of the method; `None` if it is unknown. zstd has two numbers; the second stands for a higher compression level.
+    /// Returns the name of the method, or `None` if it is unknown. zstd has two numbers; the second means a
+    /// higher compression level.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.0 {
@@ -88,19 +89,20 @@ impl Flags {
     const NAMES: [&'static str; 7] =
         ["ENCRYPTED", "SIGNED", "STREAMING", "LICENSED", "TRUENO_NATIVE", "QUANTIZED", "HAS_MODEL_CARD"];
 
-    /// All bits, as in the file.
+    /// Returns all bits as they are in the file.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// Whether all of these flags are set.
+    /// Returns whether all of these flags are set.
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// The names of the flags that are set, in the order of their bits; a bit without a name as `0x80`.
+    /// Returns the names of the flags that are set, in the order of their bits. A bit without a name has a
+    /// name such as `0x80`.
     pub fn names(self) -> impl Iterator<Item = Cow<'static, str>> + Clone {
         (0..u8::BITS).map(|bit| Self(1 << bit)).filter(move |&flag| self.contains(flag)).map(|flag| {
             let known = Self::NAMES.get(flag.0.trailing_zeros() as usize);

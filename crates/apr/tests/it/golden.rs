@@ -1,5 +1,5 @@
-//! Files that never change: read as the text beside them says, and written again byte for byte; and files by aprender's
-//! own tools, which hold what an independent parser found in them.
+//! Golden files, which never change: each reads as its text dump says, and is written again byte for byte.
+//! Also files by aprender's own tools, compared with what an independent parser found in them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use apr::modelfmt_core::value::Value;
 use apr::write::MemoryFile;
 use apr::{Execution, Plan, Reader, TensorSpec, WriteOptions};
 
-/// Files that our writer would lay out in another way.
+/// Files that our writer would lay out differently.
 const NOT_OURS: &[&str] = &["foreign", "lz4", "zstd"];
 
 #[test]
@@ -27,7 +27,7 @@ fn golden_files_hold_what_their_text_says() {
 fn written_again(path: &PathBuf) -> Vec<u8> {
     let reader = Reader::open(path).unwrap();
     let options = WriteOptions::new().flags(reader.index().flags());
-    // In the order in which the values are; one without any is before that which begins at the same place.
+    // In the order of the values. A tensor without bytes comes before the one that begins at the same offset.
     let mut positions: Vec<usize> = (0..reader.tensors().len()).collect();
     let info = |position| reader.tensors().info(position).unwrap();
     positions.sort_by_key(|&position| (reader.tensors().offset(position), info(position).nbytes));
@@ -49,7 +49,8 @@ fn golden_files_are_written_again_byte_for_byte() {
     }
 }
 
-/// What aprender's own writer makes of the same content has the same bytes, where nothing was patched.
+/// Our writer makes the same bytes as aprender's own writer from the same content, for files that were not
+/// patched.
 #[test]
 fn files_by_aprender_are_written_again_byte_for_byte() {
     for name in

@@ -1,4 +1,5 @@
-//! What a hostile or damaged file may claim: one row for each rule, and every byte of small files cut off or flipped.
+//! What a hostile or damaged file may claim: one row per rule, and small files with every byte cut off or
+//! flipped.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use crate::common::{Entry, File, footed, literals, lz4_with_zeros, sealed, zstd_frame, zstd_with_zeros};
@@ -9,11 +10,11 @@ use apr::modelfmt_core::{
 use apr::{Error, Fault, Index, Limits, OpenOptions, Reader, Status, VerifyLevel};
 use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 
-/// What opening must answer.
+/// The expected error when opening.
 enum Refused {
-    /// A fault of that kind, at that byte.
+    /// A fault of this kind, at this byte.
     Fault(fn(&Fault) -> bool, u64),
-    /// A part cut short at that byte.
+    /// A part that is cut short at this byte.
     Truncated(u64),
 }
 use Refused::{Fault as At, Truncated};
@@ -129,7 +130,7 @@ fn headers_that_break_a_rule_are_refused_at_open() {
     for (name, file, refused) in &rows[..rows.len() - 1] {
         check_refused(name, file, refused);
     }
-    // Zeros after the last entry are an entry without a name, of no dimension: its size is wrong.
+    // Zeros after the last entry read as an entry with an empty name and no dimensions. Its size is wrong.
     let more = &rows[rows.len() - 1].1;
     let error = Reader::from_source(&more[..]).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("tensor entry 2"), "{error}");
@@ -221,7 +222,7 @@ fn what_is_for_verify_opens_and_is_reported() {
         (
             "an index elsewhere",
             changed(|f| {
-                // The metadata takes less than it says on paper: the index is 64 bytes too late.
+                // The metadata is shorter than the space it takes, so the index is 64 bytes too late.
                 f.metadata.extend([b' '; 40]);
                 f.metadata_size = Some(u32::try_from(crate::common::METADATA.len()).unwrap());
             }),
@@ -252,7 +253,7 @@ fn a_header_that_does_not_match_opens_only_when_asked() {
     assert_eq!(reader.tensors().len(), 1);
     let report = reader.verify(VerifyLevel::Header);
     assert_eq!(report.check("structure").unwrap().status, Status::Failed);
-    // What is asked for is the checksum, not the structure.
+    // The option skips the checksum, not the checks of the structure.
     let broken = patched(&good, 12, &[1]);
     assert!(OpenOptions::new().ignore_checksum(true).open_source(&broken[..]).is_err());
 }
@@ -334,14 +335,14 @@ fn content_that_is_compressed_as_a_whole_is_expanded() {
         assert!(reader.verify(VerifyLevel::Full).is_ok());
         assert_eq!(reader.index().file_len(), file.len() as u64);
     }
-    // A flag over plain content is no compression.
+    // A flag on uncompressed content does not make it compressed.
     for flag in [1, 2, 3] {
         let plain = changed(|f| f.flags |= flag);
         let reader = Reader::from_source(&plain[..]).unwrap();
         assert_eq!(reader.index().location(0).unwrap().encoding.name(), "raw");
         assert!(reader.verify(VerifyLevel::Full).is_ok());
     }
-    // Damage in what it expands to is found by the CRC in there.
+    // The CRC in the expanded content finds damage there.
     let mut file = two.lz4();
     let at = file.len() - 70;
     file[at] ^= 1;
@@ -381,7 +382,7 @@ fn compressed_content_that_lies_is_refused() {
     }
 }
 
-/// Zeros that expand by more than a thousand, in LZ4's only way: a long match.
+/// Zeros that expand by a factor of more than a thousand, in the only way that LZ4 has: a long match.
 #[test]
 fn expansion_has_a_limit() {
     let zeros = 64 << 20;
@@ -457,8 +458,8 @@ fn metadata_far_from_the_index_is_asked_for_alone() {
     assert!(Index::parse(&far).is_ok());
 }
 
-/// No digest covers the stored bytes, and a digest of what they expand to has no place in the file: sound content is never called
-/// checked. Content that is not what its own CRC says is refused anyway.
+/// No digest covers the stored bytes, and a digest of the expanded content has no place in the file, so
+/// intact content never counts as checked. Content that does not match its own CRC is refused anyway.
 #[test]
 fn checked_reads_of_compressed_content_say_that_there_is_no_hash_or_what_is_damaged() {
     type Checked = Result<Vec<u8>, Error>;
@@ -485,7 +486,8 @@ fn checked_reads_of_compressed_content_say_that_there_is_no_hash_or_what_is_dama
     }
 }
 
-/// What is held for compressed content follows the limits, not what the content says or would expand to.
+/// The memory held for compressed content depends on the limits, not on what the content claims or would
+/// expand to.
 #[test]
 fn the_memory_of_compressed_content_is_bounded_by_the_limits() {
     const LEN: usize = (1 << 20) + 100_000;
@@ -507,7 +509,7 @@ fn the_memory_of_compressed_content_is_bounded_by_the_limits() {
         };
         let (opened, held) = open(Limits::default());
         assert!(matches!(opened, Ok(1)), "{flag}: {opened:?}");
-        // What it expands to, growing in steps, and a copy of it after the header.
+        // The expanded content, which grows in steps, and a copy of it after the header.
         println!("{flag}: {held} bytes held for {} that become {LEN}", file.len());
         assert!(held < 4 * LEN, "{flag}: {held}");
         let (mut small, mut short) = (Limits::default(), Limits::default());

@@ -1,4 +1,5 @@
-//! Against apr-format 0.72, aprender's own crate: it reads what we write, and we read what it writes, of random models.
+//! Compares with apr-format 0.72, aprender's own crate, on random models: it reads what we write, and we read
+//! what it writes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::collections::BTreeMap;
@@ -67,12 +68,13 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// aprender's names have no prefix.
+/// Returns aprender's name of a dtype, which has no prefix.
 fn dtype_name(dtype: DType) -> &'static str {
     dtype.name().strip_prefix("apr_").unwrap_or(dtype.name())
 }
 
-/// That every key of one is in the other with the same value, except for floats, of which aprender keeps single precision.
+/// Checks that every key of `expected` is kept with the same value. Floats may differ, because aprender keeps
+/// them in single precision.
 fn assert_kept(kept: &Value, expected: &Value, what: &str) {
     for (key, value) in expected.as_object().unwrap() {
         let found = &kept[key];
@@ -111,7 +113,7 @@ fn aprender_reads_what_we_write() {
     }
 }
 
-/// Has aprender's crate write models, and gives the files' folder.
+/// Lets aprender's crate write models, and returns the folder of the files.
 fn written_by_aprender(specs: &[Value]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("specs.json");
@@ -153,7 +155,7 @@ fn we_read_what_aprender_writes() {
     }
 }
 
-/// What aprender quantizes has the bytes that `ggml-quant` makes.
+/// Values that aprender quantizes have the same bytes as those by `ggml-quant`.
 #[test]
 fn quantized_values_have_the_same_bytes() {
     let floats = |seed: u64, count: usize| -> Vec<f32> {
@@ -185,7 +187,7 @@ fn quantized_values_have_the_same_bytes() {
     }
 }
 
-/// `apr run` looks for a tokenizer only in a file with the flag, which an edit sets that adds tokens.
+/// `apr run` looks for a tokenizer only in a file with the flag. An edit that adds tokens sets the flag.
 #[test]
 fn aprender_finds_the_vocabulary() {
     let folder = tempfile::tempdir().unwrap();

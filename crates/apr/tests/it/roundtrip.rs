@@ -1,4 +1,4 @@
-//! What is written is read again, whatever it is, and the bytes depend on nothing else.
+//! Whatever is written reads back as it was, and the same input always gives the same bytes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ fn names() -> impl Strategy<Value = String> {
         .prop_filter("1 to 256 bytes", |name| (1..=256).contains(&name.len()))
 }
 
-/// A type and a shape that it can have: whole blocks where they must be, ragged where they may.
+/// Generates a dtype and a shape that it can have: whole blocks where required, partial ones where allowed.
 fn any_shape() -> impl Strategy<Value = (DType, Vec<u64>)> {
     let all: Vec<DType> = apr::dtypes().collect();
     (prop::sample::select(all), prop::collection::vec(0u64..6, 0..9), 0u64..700).prop_map(
@@ -45,7 +45,7 @@ prop_compose! {
             Tensor::new(&name, dtype, &shape, seed)
         };
         let mut tensors: Vec<Tensor> = tensors.into_iter().map(tensor).collect();
-        // In an order that is neither that of names nor of types, and the same in every run.
+        // A reproducible order that is sorted neither by name nor by type.
         tensors.sort_by_key(|tensor| (tensor.values.len() % 7, tensor.name.clone()));
         tensors
     }
@@ -94,7 +94,7 @@ proptest! {
         testkit::reference::compare("written", "apr", &bytes, &Reader::from_source(bytes.as_slice()).unwrap());
         read_again(bytes.as_slice(), &tensors);
         read_again(CountingSource::new(bytes.clone()), &tensors);
-        // However the descriptions are ordered, the index is the same.
+        // The index is the same for any order of the descriptions.
         let reversed: Vec<Tensor> = tensors.iter().rev().cloned().collect();
         let other = write(&reversed, &metadata(), &WriteOptions::new(), 1);
         let (a, b) = (Reader::from_source(bytes).unwrap(), Reader::from_source(other).unwrap());

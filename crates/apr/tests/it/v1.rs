@@ -1,4 +1,4 @@
-//! APRN: what a file says about itself, one row for each rule, and every byte cut off or flipped.
+//! APRN: what a file says about itself, one row per rule, and every byte cut off or flipped.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use apr::v1::{OpenOptions, Reader};
 use apr::{Error, Fault, Limits, Status, VerifyLevel};
 use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 
-/// An APRN file, to be put together byte by byte; what a test damages it sets before.
+/// An APRN file to assemble byte by byte. A test changes fields before it builds the file.
 #[derive(Clone)]
 struct File {
     version: u8,
@@ -22,7 +22,7 @@ struct File {
     flags: u8,
     quality: u8,
     reserved: [u8; 9],
-    /// What is between the payload and the footer.
+    /// The bytes between the payload and the footer.
     behind: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! The demands of a caller on a sealed file, and the keys that it has to open one.
+//! The caller's demands on a sealed file, and the keys to open it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use apr2::Flags;
@@ -8,7 +8,8 @@ use crate::seal::keys::Opener;
 use crate::seal::passphrase_limits::Argon2Caps;
 use crate::seal::signatures::VerifyingKey;
 
-/// What a caller demands of a sealed file (signatures by trusted keys, a revision), and the keys and passphrases to decrypt it.
+/// What you require of a sealed file (signatures by trusted keys, a revision), and the keys and passphrases
+/// to decrypt it.
 ///
 /// ```
 /// use apr2_seal::seal::{Access, VerifyingKey};
@@ -35,20 +36,21 @@ pub struct Access {
 }
 
 impl Access {
-    /// No demands and no keys.
+    /// Creates an `Access` without demands or keys.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Demands a signature by this key. With several keys, as many of them must have signed as [`threshold`](Self::threshold) says.
+    /// Requires a signature by this key. If you call this with several keys, [`threshold`](Self::threshold)
+    /// says how many of them must have signed.
     #[must_use]
     pub fn trust(mut self, key: VerifyingKey) -> Self {
         self.signers.push(key);
         self
     }
 
-    /// How many different trusted keys must have signed; 1 by default.
+    /// Sets how many different trusted keys must have signed; 1 by default.
     #[must_use]
     pub const fn threshold(mut self, keys: usize) -> Self {
         self.threshold = keys;
@@ -62,30 +64,31 @@ impl Access {
         self
     }
 
-    /// Demands the file or set that has exactly this statement, the hash of its signed content.
+    /// Requires the file or set that has exactly this statement, the hash of its signed content.
     #[must_use]
     pub const fn statement(mut self, statement: [u8; 32]) -> Self {
         self.statement = Some(statement);
         self
     }
 
-    /// Adds a key or a passphrase that may open the file. All that you add are tried.
+    /// Adds a key or a passphrase that may open the file. All keys and passphrases that you add are tried.
     #[must_use]
     pub fn open_with(mut self, opener: impl Into<Opener>) -> Self {
         self.openers.push(opener.into());
         self
     }
 
-    /// Whether a file that is not encrypted is accepted although keys were given, for a caller that opens several files of which
-    /// only some are encrypted. By default such a file is refused, because an attacker might have put it in the place of the
-    /// encrypted one.
+    /// Sets whether to accept a file that is not encrypted although you have given keys. Use this to open
+    /// several files of which only some are encrypted. By default such a file is refused, because an attacker
+    /// might have put it in the place of the encrypted one.
     #[must_use]
     pub const fn allow_unencrypted(mut self, allow: bool) -> Self {
         self.allow_unencrypted = allow;
         self
     }
 
-    /// Takes the keys and passphrases of another, and its limits on their cost, but none of its demands on signatures.
+    /// Replaces the keys and passphrases, the limits on their cost, and whether unencrypted files are
+    /// accepted, by those of `other`, but takes none of its demands on signatures.
     #[must_use]
     pub fn openers_of(mut self, other: &Self) -> Self {
         self.openers.clone_from(&other.openers);
@@ -93,14 +96,14 @@ impl Access {
         self
     }
 
-    /// Limits on the cost of a passphrase.
+    /// Sets the limits on the cost of a passphrase.
     #[must_use]
     pub const fn argon2_caps(mut self, caps: Argon2Caps) -> Self {
         self.argon2 = caps;
         self
     }
 
-    /// Whether there are any demands, so that a file that is not sealed is refused.
+    /// Returns whether there are any demands. If so, a file that is not sealed is refused.
     #[must_use]
     pub fn demands(&self) -> bool {
         !self.signers.is_empty()
@@ -110,13 +113,14 @@ impl Access {
             || self.statement.is_some()
     }
 
-    /// Whether the content must be exactly what a signature or pin vouches for, even against an attacker who can decrypt it.
+    /// Returns whether the content must be exactly what a signature or pin vouches for, even against an
+    /// attacker who can decrypt it.
     #[must_use]
     pub fn binds_content(&self) -> bool {
         !self.signers.is_empty() || self.statement.is_some()
     }
 
-    /// Refuses a file whose flags do not even claim what is demanded.
+    /// Refuses a file whose flags do not even claim what is required.
     pub(crate) fn check_flags(&self, flags: Flags) -> Result<(), SealFault> {
         let is_signed = flags.contains(Flags::SIGNED);
         let is_encrypted = flags.contains(Flags::ENCRYPTED);
@@ -132,7 +136,7 @@ impl Access {
         Ok(())
     }
 
-    /// The demands on one file of a set that has been checked: it must have the statement in the set's list.
+    /// Returns the demands on one file of a checked set: the file must have the statement in the set's list.
     pub(crate) fn of_shard(&self, statement: [u8; 32]) -> Self {
         Self {
             signers: Vec::new(),

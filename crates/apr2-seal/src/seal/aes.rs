@@ -1,4 +1,5 @@
-//! AES-256-GCM of one segment: by RustCrypto's `aes-gcm`, or by AWS-LC with the feature `aws-lc-rs`. The bytes are the same.
+//! AES-256-GCM of one segment, by RustCrypto's `aes-gcm`, or by AWS-LC with the feature `aws-lc-rs`. The
+//! bytes are the same.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use super::derive::Secret;
@@ -29,7 +30,7 @@ mod rust_crypto {
 
     use super::{Given, Refused, Secret, TAG_LEN};
 
-    /// A key, with everything that is computed from it once.
+    /// A key, and everything that is computed once from it.
     pub(crate) struct Aes256Gcm(aes_gcm::Aes256Gcm);
 
     impl Aes256Gcm {
@@ -44,7 +45,7 @@ mod rust_crypto {
             Ok(made.map_err(|_| Refused)?.into())
         }
 
-        /// Decrypts `sealed`, text and tag, into `out`, which has the length of the text.
+        /// Decrypts `sealed` (text and tag) into `out`, which has the length of the text.
         pub(crate) fn open(&self, given: &Given, sealed: &[u8], out: &mut [u8]) -> Result<(), Refused> {
             let (text, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(Refused)?;
             self.decrypt(given, InOutBuf::new(text, out).map_err(|_| Refused)?, *tag)
@@ -79,8 +80,8 @@ mod aws_lc {
 
     use super::{Given, Refused, Secret, TAG_LEN};
 
-    /// A key, with everything that is computed from it once; AWS-LC wipes both when they are dropped. `None` if AWS-LC refuses
-    /// the key, which it never does for 32 bytes.
+    /// A key, and everything that is computed once from it. AWS-LC wipes both when they are dropped. `None`
+    /// if AWS-LC refuses the key, which it never does for 32 bytes.
     pub(crate) struct Aes256Gcm(Option<LessSafeKey>);
 
     impl Aes256Gcm {
@@ -96,7 +97,7 @@ mod aws_lc {
             made.map_err(|_| Refused)?.as_ref().try_into().map_err(|_| Refused)
         }
 
-        /// Decrypts `sealed`, text and tag, into `out`, which has the length of the text.
+        /// Decrypts `sealed` (text and tag) into `out`, which has the length of the text.
         pub(crate) fn open(&self, given: &Given, sealed: &[u8], out: &mut [u8]) -> Result<(), Refused> {
             let (text, tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(Refused)?;
             let nonce = Nonce::assume_unique_for_key(given.nonce);
@@ -150,7 +151,7 @@ mod tests {
             prop_assert_eq!(&same, &sealed);
             sealed.extend(tag);
 
-            // A macro, because the two have no common trait.
+            // A macro, because the two ciphers have no common trait.
             macro_rules! opens {
                 ($cipher:ident) => {
                     let mut out = vec![0; text.len()];

@@ -11,7 +11,7 @@ use crate::seal::hash::{Hash, label};
 /// A secret of 32 bytes.
 pub(crate) type Secret = Zeroizing<[u8; 32]>;
 
-/// Derives a key of 32 bytes from a secret. A key of this length is always possible.
+/// Derives a key of 32 bytes from a secret. Deriving this length never fails.
 pub(crate) fn derive(salt: &[u8], secret: &[u8], info: &[u8]) -> Secret {
     let mut key = Zeroizing::new([0; 32]);
     let expanded = Hkdf::<Sha256>::new(Some(salt), secret).expand(info, &mut *key);
@@ -41,7 +41,7 @@ impl FileKeys {
         derive(&self.uuid, &*self.file_key, &info)
     }
 
-    /// The commitment to the only key that the file opens with.
+    /// Returns the commitment to the only key that opens the file.
     pub(crate) fn commitment(&self) -> Hash {
         *self.sub("commit", &[])
     }
@@ -59,7 +59,7 @@ impl FileKeys {
         self.hmac(purpose, bytes).is_some_and(|found| found.verify_slice(mac).is_ok())
     }
 
-    /// HMAC takes keys of any length.
+    /// Makes an HMAC. HMAC takes keys of any length.
     fn hmac(&self, purpose: &str, bytes: &[u8]) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.sub(purpose, &[])).ok()?;
         mac.update(bytes);

@@ -1,9 +1,9 @@
-//! The digest of a tensor and the nodes over its pages, in one pass over its stored bytes.
+//! Computes the digest of a tensor and the nodes over its pages in one pass over its stored bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::seal::hash::{self, Hash};
 
-/// Hashes the stored bytes of one tensor, which come in order.
+/// Hashes the stored bytes of one tensor, which must come in order.
 pub(crate) struct Digester {
     page: u64,
     size: u64,
@@ -50,7 +50,7 @@ impl Digester {
         }
     }
 
-    /// The digest of the tensor and, if it has several pages, the nodes over them.
+    /// Returns the digest of the tensor and, if it has several pages, the nodes over them.
     pub(crate) fn finish(self) -> (Hash, Vec<Hash>) {
         match hash::root(&self.nodes) {
             Some(digest) => (digest, self.nodes),

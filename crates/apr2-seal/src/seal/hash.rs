@@ -6,7 +6,7 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 /// A BLAKE3-256 hash, or a node in its tree.
 pub(crate) type Hash = [u8; 32];
 
-/// A label that separates one use of a hash or key from all others.
+/// Returns a label that separates one use of a hash or key from all others.
 pub(crate) fn label(text: &str) -> Vec<u8> {
     let mut label = b"APR2-SEAL-1 ".to_vec();
     label.extend(text.as_bytes());
@@ -14,7 +14,7 @@ pub(crate) fn label(text: &str) -> Vec<u8> {
     label
 }
 
-/// The hash of several parts, one after the other.
+/// Hashes several parts, one after another.
 pub(crate) fn hash(parts: &[&[u8]]) -> Hash {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
@@ -23,28 +23,28 @@ pub(crate) fn hash(parts: &[&[u8]]) -> Hash {
     hasher.finalize().into()
 }
 
-/// The hash of bytes.
+/// Hashes bytes.
 pub(crate) fn hash_of(bytes: &[u8]) -> Hash {
     blake3::hash(bytes).into()
 }
 
-/// The statement of a file: the hash of everything that a signature covers.
+/// Returns the statement of a file: the hash of everything that a signature covers.
 pub(crate) fn statement(header: &[u8], metadata: &[u8], index: &[u8], body: &[u8]) -> Hash {
     let [metadata, index, body] = [metadata, index, body].map(|part| hash(&[part]));
     hash(&[&label("statement"), header, &metadata, &index, &body])
 }
 
-/// The identifier of a key.
+/// Returns the identifier of a key.
 pub(crate) fn key_id(kind: &str, key: &[u8]) -> Hash {
     hash(&[&label(kind), key])
 }
 
-/// The number of entries in the table of pages for a tensor of `size` stored bytes.
+/// Returns the number of entries in the page table of a tensor of `size` stored bytes.
 pub(crate) const fn pages_of(size: u64, page: u64) -> u64 {
     if size > page { size.div_ceil(page) } else { 0 }
 }
 
-/// The node over one page of a tensor that has several.
+/// Computes the node over one page of a tensor that has several pages.
 pub(crate) fn page_node(page: u64, number: u64, bytes: &[u8]) -> Hash {
     let mut hasher = blake3::Hasher::new();
     hasher.set_input_offset(number.saturating_mul(page));
@@ -52,7 +52,7 @@ pub(crate) fn page_node(page: u64, number: u64, bytes: &[u8]) -> Hash {
     hasher.finalize_non_root()
 }
 
-/// The digest over the nodes of all pages; `None` if there are fewer than two.
+/// Computes the digest over the nodes of all pages, or `None` if there are fewer than two.
 pub(crate) fn root(nodes: &[ChainingValue]) -> Option<Hash> {
     let (left, right) = split(nodes)?;
     Some(merge_subtrees_root(&node(left)?, &node(right)?, Mode::Hash).into())
@@ -65,13 +65,14 @@ fn node(nodes: &[ChainingValue]) -> Option<ChainingValue> {
     }
 }
 
-/// Splits nodes into two subtrees: the left one has the largest power of two that leaves something for the right one.
+/// Splits nodes into two subtrees. The left one has the largest power of two that leaves something for the
+/// right one.
 fn split(nodes: &[ChainingValue]) -> Option<(&[ChainingValue], &[ChainingValue])> {
     let left = nodes.len().checked_sub(1)?.checked_ilog2()?;
     nodes.split_at_checked(1 << left)
 }
 
-/// Lowercase hex digits, as errors and JSON show hashes.
+/// Formats lower-case hex digits, which is how errors and JSON show hashes.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut text, byte| {

@@ -1,4 +1,5 @@
-//! The keys that open an encrypted file. Memory that holds a secret is wiped when it is dropped, and secrets are never printed.
+//! The keys that open an encrypted file. Memory that holds a secret is wiped when dropped, and secrets are
+//! never printed.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -54,12 +55,12 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    /// A public key from its 32 bytes (RFC 7748).
+    /// Creates a public key from its 32 bytes (RFC 7748).
     ///
     /// # Errors
     /// If the key is of small order, such as zero: anybody could read what is encrypted for it.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, InvalidKey> {
-        // With a point of small order every shared secret is zero, whatever the other key.
+        // With a point of small order, every shared secret is zero, whatever the other key is.
         let weak = InvalidKey("it is of small order: what is encrypted for it anybody can read");
         let probe = Identity::from_bytes(&[0x55; 32]);
         let recipient = Self { key: *bytes, is_anonymous: false };
@@ -73,20 +74,20 @@ impl Recipient {
         shared.map(|_| recipient).map_err(|_| weak)
     }
 
-    /// The key as 32 bytes.
+    /// Returns the key as 32 bytes.
     #[must_use]
     pub const fn to_bytes(&self) -> [u8; 32] {
         self.key
     }
 
-    /// The same key, but the file will not show its identifier.
+    /// Hides the key's identifier in the file.
     #[must_use]
     pub const fn anonymous(mut self) -> Self {
         self.is_anonymous = true;
         self
     }
 
-    /// The identifier of the key in files.
+    /// Returns the identifier of the key in files.
     #[must_use]
     pub fn key_id(&self) -> [u8; 32] {
         key_id("x25519 key", &self.key)
@@ -108,13 +109,13 @@ impl fmt::Debug for Recipient {
 pub struct Identity(Zeroizing<[u8; 32]>);
 
 impl Identity {
-    /// A secret key from its 32 bytes (RFC 7748).
+    /// Creates a secret key from its 32 bytes (RFC 7748).
     #[must_use]
     pub fn from_bytes(secret: &[u8; 32]) -> Self {
         Self(Zeroizing::new(*secret))
     }
 
-    /// The public half.
+    /// Returns the public key.
     #[must_use]
     pub fn recipient(&self) -> Recipient {
         let public = self.private().map(|private| X25519HkdfSha256::sk_to_pk(&private).to_bytes());
@@ -142,8 +143,8 @@ impl fmt::Debug for Identity {
 
 /// A passphrase, as bytes.
 ///
-/// A passphrase and its clones cache the results of Argon2id, because computing them takes long and all files of a set need the
-/// same one.
+/// A passphrase and its clones cache the results of Argon2id, because computing them takes long and all files
+/// of a set need the same result.
 #[derive(Clone)]
 pub struct Passphrase {
     bytes: Zeroizing<Vec<u8>>,
@@ -154,15 +155,16 @@ pub struct Passphrase {
 struct Stretched {
     salt: [u8; 16],
     costs: Costs,
-    /// `None` until it is computed. The lock is held meanwhile, so that only threads that need the same result wait.
+    /// `None` until it is computed. The lock is held during the computation, so that only threads that need
+    /// the same result wait.
     secret: Mutex<Option<Secret>>,
 }
 
-/// How many results are cached: as many as one file may need.
+/// The number of results that are cached: as many as one file may need.
 const REMEMBERED: usize = crate::seal::passphrase_cost::PASSPHRASE_SLOTS;
 
 impl Passphrase {
-    /// A passphrase from its bytes.
+    /// Creates a passphrase from its bytes.
     ///
     /// # Errors
     /// If it is empty.
@@ -173,8 +175,8 @@ impl Passphrase {
         Ok(Self { bytes: Zeroizing::new(bytes.to_vec()), stretched: Arc::default() })
     }
 
-    /// The result of `argon2` for the passphrase with this salt and these costs, from the cache if possible. Only threads that
-    /// need the same result wait.
+    /// Returns the result of `argon2` for the passphrase with this salt and these costs, from the cache if
+    /// possible. Only threads that need the same result wait.
     pub(crate) fn stretched<E>(
         &self,
         salt: &[u8; 16],
@@ -195,7 +197,7 @@ impl Passphrase {
         }
     }
 
-    /// The cache entry where the result is or will be. A new entry replaces the oldest.
+    /// Returns the cache entry where the result is or will be. A new entry replaces the oldest.
     fn entry(&self, salt: &[u8; 16], costs: Costs) -> Arc<Stretched> {
         let mut known = self.known();
         if let Some(same) = known.iter().find(|known| known.salt == *salt && known.costs == costs) {
@@ -209,7 +211,7 @@ impl Passphrase {
         new
     }
 
-    /// The cache. Its lock is never held for long.
+    /// Locks the cache. The lock is never held for long.
     fn known(&self) -> MutexGuard<'_, Vec<Arc<Stretched>>> {
         self.stretched.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -217,7 +219,7 @@ impl Passphrase {
 
 #[cfg(test)]
 impl Passphrase {
-    /// The number of cached results.
+    /// Returns the number of cached results.
     pub(crate) fn remembered(&self) -> usize {
         self.known().len()
     }
@@ -234,13 +236,14 @@ impl fmt::Debug for Passphrase {
 pub struct RawKey(pub(crate) Zeroizing<[u8; 32]>);
 
 impl RawKey {
-    /// A raw key from its bytes.
+    /// Creates a raw key from its bytes.
     #[must_use]
     pub fn from_bytes(secret: &[u8; 32]) -> Self {
         Self(Zeroizing::new(*secret))
     }
 
-    /// A raw key from the content of a key file: its 32 bytes, or 64 hex digits that may end in a newline.
+    /// Creates a raw key from the content of a key file: its 32 bytes, or 64 hex digits that may be followed
+    /// by a newline.
     ///
     /// ```
     /// use apr2_seal::seal::RawKey;
@@ -251,7 +254,7 @@ impl RawKey {
     /// ```
     ///
     /// # Errors
-    /// If the content is neither.
+    /// If the content has neither form.
     pub fn from_file_content(content: &[u8]) -> Result<Self, InvalidKey> {
         if let Ok(key) = content.try_into() {
             return Ok(Self::from_bytes(key));
@@ -297,7 +300,7 @@ mod tests {
         assert_eq!(stretch(&phrase.clone(), 1, 8), Ok(1));
         assert_eq!((stretch(&phrase, 2, 8), stretch(&phrase, 1, 16)), (Ok(2), Ok(3)));
         assert_eq!(stretch(&phrase, 1, 8), Ok(1));
-        // Another passphrase has its own cache, even if it has the same bytes.
+        // Another passphrase has its own cache, even if its bytes are the same.
         assert_eq!(stretch(&Passphrase::from_bytes(b"a").unwrap_or(phrase.clone()), 1, 8), Ok(4));
         // The cache does not grow with the number of salts.
         for salt in 3..100 {
@@ -316,7 +319,8 @@ mod tests {
         );
     }
 
-    /// Files with other salts are opened while Argon2id works on one; files with the same salt use its result.
+    /// Files with other salts can be opened while Argon2id works on one salt. Files with the same salt use
+    /// its result.
     #[test]
     fn only_threads_that_want_the_same_wait() {
         use std::sync::mpsc::channel;
@@ -335,7 +339,7 @@ mod tests {
                 phrase.stretched(&[1; 16], costs, slow).map(|secret| secret[0])
             });
             has_begun.recv().unwrap_or_default();
-            // If this waited, it would wait forever.
+            // If this call waited for the other computation, it would wait forever.
             let other = phrase.stretched(&[2; 16], costs, |_| Ok::<_, ()>(Secret::new([2; 32])));
             assert_eq!(other.map(|secret| secret[0]), Ok(2));
             let same = scope.spawn(|| phrase.stretched(&[1; 16], costs, |_| Err(())).map(|secret| secret[0]));

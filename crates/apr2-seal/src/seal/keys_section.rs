@@ -1,20 +1,20 @@
-//! The section of keys: slots, and MACs that only the owner of the key can make.
+//! The section of keys: slots, and MACs that only owners of the key can make.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
 use crate::seal::wire::{Fields, structure};
 
-/// The length of both MACs after the slots.
+/// The length of the two MACs after the slots.
 const MACS: u64 = 64;
 
-/// A slot as the file has it.
+/// A slot as it is in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) kind: u16,
     pub(crate) payload: Vec<u8>,
 }
 
-/// The decoded section, whose slots have not been opened.
+/// The decoded section. Its slots have not been opened.
 #[derive(Clone, Debug)]
 pub(crate) struct KeysSection {
     pub(crate) slots: Vec<Slot>,

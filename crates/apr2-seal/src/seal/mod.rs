@@ -1,12 +1,13 @@
 //! SEAL 1: signed and encrypted APR2 files (docs/formats/apr2.md#encrypted-and-signed).
 //!
-//! A sealed file has one more section after its tensors. Its body has a digest of each tensor. A signature signs the *statement*,
-//! the hash of header, metadata, index and body. So a signature can be checked without reading a tensor and without a decryption
-//! key, and a single tensor or a part of it can be checked alone. Values are encrypted with AES-256-GCM in segments, each of
-//! which decrypts alone. A slot for each recipient wraps the file's key.
+//! A sealed file has an additional section after its tensors. The body of this section has a digest of each
+//! tensor. A signature signs the *statement*, the hash of the header, the metadata, the index and the body.
+//! So a signature can be checked without reading a tensor and without a decryption key, and a single tensor
+//! or a part of it can be checked alone. Values are encrypted with AES-256-GCM in segments, each of which can
+//! be decrypted alone. A slot for each recipient wraps the file's key.
 //!
-//! [`Access`] holds the demands of a caller and its keys. A file never says whom to trust: without a key that the caller names, a
-//! signature proves nothing.
+//! [`Access`] holds the demands of a caller and its keys. A file never says whom to trust: unless the caller
+//! has named the key, a signature proves nothing.
 
 mod access;
 mod aes;

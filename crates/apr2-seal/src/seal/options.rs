@@ -1,4 +1,4 @@
-//! The options for sealing a file: who signs it, who can open it.
+//! The options for sealing a file: who signs it, and who can open it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ use crate::seal::signatures::{Purpose, Signed, SigningKey};
 use crate::seal::slots;
 use crate::seal::wire::{MAX_KEYS, MAX_SIGNATURES};
 
-/// The length of a slot's type and length fields; also the number of bytes before all slots.
+/// The length of a slot's type and length fields. It is also the number of bytes before all slots.
 const SLOT_HEAD: usize = 8;
 /// The number of bytes after all slots.
 const MACS: usize = 64;
@@ -26,7 +26,8 @@ fn at_most(limit: u32) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-/// How a file is sealed: who signs it, and who can open it. If nobody is named who can open it, it is not encrypted.
+/// How to seal a file: who signs it, and who can open it. If you name nobody who can open it, it is not
+/// encrypted.
 ///
 /// ```
 /// use apr2_seal::seal::{Access, Identity, SealOptions, SigningKey};
@@ -70,7 +71,7 @@ enum NewSlot {
 enum Salt {
     /// A new salt for each file.
     Fresh,
-    /// One salt for all files of a set, made for the first of them.
+    /// One salt for all files of a set, made for the first file.
     OfSet(Arc<OnceLock<[u8; 16]>>),
 }
 
@@ -102,7 +103,7 @@ impl Default for SealOptions {
 }
 
 impl SealOptions {
-    /// The defaults: nobody signs, and nothing is encrypted.
+    /// Creates the default options: nobody signs, and nothing is encrypted.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -122,8 +123,8 @@ impl SealOptions {
         self
     }
 
-    /// Encrypts the file, so that anybody who knows the passphrase can open it. Each try of a passphrase takes 64 MiB of memory
-    /// and three passes.
+    /// Encrypts the file, so that anybody who knows the passphrase can open it. Trying a passphrase takes 64
+    /// MiB of memory and three passes.
     #[must_use]
     pub fn passphrase(self, passphrase: Passphrase) -> Self {
         self.passphrase_at(passphrase, Costs { memory: 64 << 10, passes: 3, lanes: 4 })
@@ -134,8 +135,9 @@ impl SealOptions {
         self
     }
 
-    /// Use the result for all files of one set: they then have the same salt for a passphrase. So trying it takes the time and
-    /// memory of Argon2id once for the set, not once for each file. The keys of the files differ nevertheless.
+    /// Prepares the options for all files of one set, which then have the same salt for a passphrase. Trying
+    /// the passphrase takes the time and memory of Argon2id once for the set instead of once for each file.
+    /// The keys of the files are different anyway.
     #[must_use]
     pub fn for_set(mut self) -> Self {
         for opener in &mut self.openers {
@@ -146,8 +148,8 @@ impl SealOptions {
         self
     }
 
-    /// Encrypts the file, so that anybody who has this key can open it. The file shows `id`, at most 1024 bytes, by which a
-    /// reader can ask a key service for the key.
+    /// Encrypts the file, so that anybody who has this key can open it. The file shows `id`, at most 1024
+    /// bytes, with which a reader can request the key from a key service.
     #[must_use]
     pub fn raw_key(mut self, key: RawKey, id: impl Into<Vec<u8>>) -> Self {
         self.openers.push(NewSlot::RawKey(key, id.into()));
@@ -160,27 +162,28 @@ impl SealOptions {
         self
     }
 
-    /// Sets the revision. Callers can refuse files with a lower one.
+    /// Sets the revision. Callers can refuse files with a lower revision.
     #[must_use]
     pub const fn revision(mut self, revision: u64) -> Self {
         self.revision = revision;
         self
     }
 
-    /// Encrypts names, shapes and metadata too. The number of tensors and their sizes stay visible.
+    /// Sets whether to also encrypt names, shapes and metadata. The number of tensors and their sizes stay
+    /// visible.
     #[must_use]
     pub const fn hide_index(mut self, hide: bool) -> Self {
         self.hides_index = hide;
         self
     }
 
-    /// Whether the file is encrypted.
+    /// Returns whether the file is encrypted.
     #[must_use]
     pub fn encrypts(&self) -> bool {
         !self.openers.is_empty()
     }
 
-    /// Checks the options before anything is written: refuses what no reader would open.
+    /// Checks the options before anything is written. Refuses what no reader would open.
     pub(crate) fn check(&self) -> Result<(), SealFault> {
         let limit = |what: &str| Err(SealFault::Limit(what.to_owned()));
         if self.hides_index && !self.encrypts() {
@@ -216,7 +219,7 @@ impl SealOptions {
         Ok(())
     }
 
-    /// The slots for everybody who can open the file.
+    /// Makes the slots for everybody who can open the file.
     pub(crate) fn slots(&self, keys: &FileKeys) -> Result<Vec<Slot>, SealFault> {
         let mut all = Vec::with_capacity(self.openers.len());
         for opener in &self.openers {
@@ -243,12 +246,12 @@ impl SealOptions {
         Ok(all)
     }
 
-    /// The signature of each signer.
+    /// Returns the signature of each signer.
     pub(crate) fn sign_statement(&self, statement: &Hash) -> Vec<Signed> {
         self.signers.iter().filter_map(|key| key.sign(Purpose::File, statement).signed).collect()
     }
 
-    /// New keys for a file that is about to be written: they are never used for a second one.
+    /// Makes new keys for a file that is about to be written. They are never used for a second file.
     pub(crate) fn fresh_keys(&self) -> Result<FileKeys, SealFault> {
         let uuid = self.random.array()?;
         let mut file_key = Secret::new([0; 32]); // filled in place: a copy would not be wiped
@@ -259,7 +262,7 @@ impl SealOptions {
     }
 }
 
-/// Where randomness comes from.
+/// The source of randomness.
 #[derive(Clone, Debug)]
 pub(crate) enum Random {
     System,
@@ -291,7 +294,8 @@ impl Random {
     }
 }
 
-/// Randomness for code that cannot return errors: a failure is remembered, and checked before the result is used.
+/// Randomness for code that cannot return errors. A failure is recorded, and checked before the result is
+/// used.
 struct Drawing<'a> {
     random: &'a Random,
     fault: Option<SealFault>,

@@ -8,7 +8,7 @@ use crate::seal::derive::Secret;
 use crate::seal::passphrase_limits::Argon2Caps;
 use crate::seal::wire::Fields;
 
-/// The most slots on which a passphrase is tried, because each try takes a while.
+/// The most slots on which a passphrase is tried, because each try takes long.
 pub(crate) const PASSPHRASE_SLOTS: usize = 4;
 
 /// The parameters of Argon2id.

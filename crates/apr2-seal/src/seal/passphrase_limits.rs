@@ -3,17 +3,18 @@
 
 use std::fmt;
 
-/// Limits on the cost of opening a file with a passphrase. The file states its cost, which is compared with these limits before
-/// any memory is allocated.
+/// Limits on the cost of opening a file with a passphrase. The file states this cost, which is compared with
+/// the limits before any memory is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argon2Caps {
-    /// Memory in KiB; 1 GiB by default.
+    /// The memory in KiB; 1 GiB by default.
     pub memory: u32,
-    /// The product of memory in KiB and passes; equal to 4 GiB in one pass by default.
+    /// The product of the memory in KiB and the number of passes; by default 2^22, which is 4 GiB in one
+    /// pass.
     pub work: u64,
-    /// Passes; 64 by default.
+    /// The number of passes; 64 by default.
     pub passes: u32,
-    /// Lanes; 16 by default.
+    /// The number of lanes; 16 by default.
     pub lanes: u32,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct SectionBytes<'a> {
     pub(crate) keys: &'a [u8],
 }
 
-/// The decoded section of a sealed file and, with a key, also what it hides.
+/// The decoded seal section of a file, and, if a key opens it, what it hides.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) trailer: Trailer,
@@ -38,11 +38,11 @@ pub(crate) struct Section {
     pub(crate) records: Vec<Record>,
     pub(crate) slots: Option<KeysSection>,
     pub(crate) keys: Option<crate::seal::derive::FileKeys>,
-    /// The keys that the caller named and that have signed.
+    /// The keys that the caller named and that have signed the file.
     pub(crate) trusted: Vec<Hash>,
-    /// Whether content is also checked for changes by an attacker who can decrypt it.
+    /// Whether content is also checked for changes by attackers who can decrypt it.
     pub(crate) binds_content: bool,
-    /// The tables of pages that have been read and checked, by position.
+    /// The page tables that have been read and checked, by position.
     pub(crate) tables: Mutex<HashMap<usize, Arc<Vec<Hash>>>>,
 }
 
@@ -151,22 +151,23 @@ impl Section {
         self.flags.contains(Flags::ENCRYPTED)
     }
 
-    /// Whether the file is encrypted and no given key decrypts it.
+    /// Returns whether the file is encrypted and no given key decrypts it.
     pub(crate) const fn is_locked(&self) -> bool {
         self.is_encrypted() && self.keys.is_none()
     }
 
-    /// Whether the names of tensors are hidden, and no given key shows them.
+    /// Returns whether the names of tensors are hidden and no given key reveals them.
     pub(crate) const fn hides_index(&self) -> bool {
         self.body.is_index_sealed() && self.is_locked()
     }
 
-    /// The length of a segment of plaintext; `None` if tensors are not encrypted.
+    /// Returns the length of a segment of plaintext, or `None` if tensors are not encrypted.
     pub(crate) fn segment(&self) -> Option<u64> {
         Some(self.body.segment).filter(|&segment| segment > 0)
     }
 
-    /// Checks that the offsets (from the start of the data) and sizes of the index's tensors match those in the section.
+    /// Checks that the offsets (from the start of the data) and sizes of the tensors match those in the
+    /// section.
     pub(crate) fn check_extents(
         &self,
         listed: impl ExactSizeIterator<Item = (u64, u64)>,
@@ -187,61 +188,63 @@ impl Section {
     }
 }
 
-/// Whether there are flags that a file with a sealed index must not show.
+/// Returns whether there are flags that a file with a sealed index must not show.
 fn hides(flags: Flags) -> bool {
     flags.contains(Flags::COMPRESSED) || flags.contains(Flags::QUANTIZED)
 }
 
-/// The claims of a sealed file about its signatures and about who can open it; see [`Index::seal`](crate::Index::seal).
+/// The claims of a sealed file about its signatures and about who can open it; see
+/// [`Index::seal`](crate::Index::seal).
 ///
-/// Claims in a file prove nothing by themselves: only keys that the caller has named in [`Access`] prove anything.
+/// The claims of a file prove nothing by themselves. Only the keys that the caller has named in [`Access`]
+/// prove anything.
 #[derive(Clone, Copy, Debug)]
 pub struct Seal<'a>(pub(crate) &'a Section);
 
 impl Seal<'_> {
-    /// The hash of everything that a signature covers. It identifies the content of the file.
+    /// Returns the hash of everything that a signature covers. It identifies the content of the file.
     #[must_use]
     pub const fn statement(&self) -> [u8; 32] {
         self.0.statement
     }
 
-    /// The identifier of this file.
+    /// Returns the identifier of this file.
     #[must_use]
     pub const fn uuid(&self) -> [u8; 16] {
         self.0.body.uuid
     }
 
-    /// The revision that the signer chose.
+    /// Returns the revision that the signer chose.
     #[must_use]
     pub const fn revision(&self) -> u64 {
         self.0.body.revision
     }
 
-    /// Whether the values are encrypted.
+    /// Returns whether the values are encrypted.
     #[must_use]
     pub const fn is_encrypted(&self) -> bool {
         self.0.is_encrypted()
     }
 
-    /// Whether the values are encrypted and no given key decrypts them.
+    /// Returns whether the values are encrypted and no given key decrypts them.
     #[must_use]
     pub const fn is_locked(&self) -> bool {
         self.0.is_locked()
     }
 
-    /// Whether names, shapes and metadata are encrypted too.
+    /// Returns whether names, shapes and metadata are encrypted too.
     #[must_use]
     pub const fn has_sealed_index(&self) -> bool {
         self.0.body.is_index_sealed()
     }
 
-    /// The number of tensors, shown or hidden.
+    /// Returns the number of tensors, visible or hidden.
     #[must_use]
     pub fn tensor_count(&self) -> usize {
         self.0.body.extents.len()
     }
 
-    /// The signatures, in the order of the file.
+    /// Returns the signatures, in file order.
     pub fn signatures(&self) -> impl ExactSizeIterator<Item = SignatureInfo> {
         self.0.records.iter().map(|record| SignatureInfo {
             algorithm: record.algorithm,
@@ -250,7 +253,7 @@ impl Seal<'_> {
         })
     }
 
-    /// The slots, one for each who can open the file, in the order of the file.
+    /// Returns the slots in file order. Each is for one key or passphrase that opens the file.
     pub fn slots(&self) -> impl Iterator<Item = SlotInfo> {
         self.0.slots.iter().flat_map(|section| &section.slots).map(|slot| SlotInfo {
             kind: slot.kind,
@@ -269,24 +272,25 @@ impl Seal<'_> {
 pub struct SignatureInfo {
     /// The number of the algorithm; 1 is Ed25519.
     pub algorithm: u16,
-    /// The key that the signature claims; `None` for an unknown algorithm.
+    /// The key that the signature claims, or `None` for an unknown algorithm.
     pub key_id: Option<[u8; 32]>,
-    /// Whether it is a valid signature by a key that the caller has named.
+    /// Whether the signature is valid and by a key that the caller has named.
     pub is_trusted: bool,
 }
 
-/// A slot: one way to open a file.
+/// A slot, which is one way to open a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlotInfo {
     /// The number of its type: 1 X25519, 2 a passphrase, 3 a raw key.
     pub kind: u16,
-    /// The id of the key: a hash of 32 bytes for X25519, the writer's choice for a raw key; `None` if the file does not show it.
+    /// The identifier of the key: a hash of 32 bytes for X25519, the writer's choice for a raw key. `None` if
+    /// the file does not show it.
     pub id: Option<Vec<u8>>,
 }
 
 impl SlotInfo {
-    /// `x25519`, `passphrase`, `raw-key` or `unknown`.
+    /// Returns `x25519`, `passphrase`, `raw-key` or `unknown`.
     #[must_use]
     pub const fn kind_name(&self) -> &'static str {
         match self.kind {

@@ -1,4 +1,4 @@
-//! AES-256-GCM in segments, each of which decrypts alone.
+//! AES-256-GCM in segments, each of which can be decrypted alone.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
@@ -7,7 +7,7 @@ use crate::seal::derive::{FileKeys, Secret};
 use crate::seal::hash::hash;
 use crate::seal::wire::structure;
 
-/// The kind of plaintext. It is authenticated, so that nothing decrypts in the place of something else.
+/// The kind of plaintext. It is authenticated, so that no ciphertext can be moved to another place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Module {
     Tensor(u32),
@@ -35,7 +35,8 @@ pub(crate) struct Cipher {
 }
 
 impl Cipher {
-    /// The cipher of a tensor; `identity` is the part of its index entry from its name to its last dimension.
+    /// Creates the cipher of a tensor. `identity` is the part of its index entry from its name to its last
+    /// dimension.
     pub(crate) fn of_tensor(
         keys: &FileKeys,
         ordinal: u32,
@@ -58,12 +59,12 @@ impl Cipher {
         Self { cipher, uuid, module, segment: usize::try_from(segment).unwrap_or(usize::MAX).max(1), count }
     }
 
-    /// The number of bytes that `plain` bytes take when encrypted.
+    /// Returns the number of bytes that `plain` bytes take when encrypted.
     pub(crate) fn stored_len(plain: u64, segment: u64) -> Option<u64> {
         crate::seal::sizes::stored_len(plain, segment)
     }
 
-    /// The nonce and associated data of a segment, which bind it to its place.
+    /// Returns the nonce and the associated data of a segment, which bind it to its place.
     fn given(&self, number: u64) -> Given {
         let last = u32::from(number.saturating_add(1) == self.count);
         let (module, ordinal) = self.module.numbers();
@@ -81,7 +82,8 @@ impl Cipher {
         Given { nonce, aad }
     }
 
-    /// Decrypts consecutive segments, from number `first` on, into `out`, which must have the length of their plaintext.
+    /// Decrypts consecutive segments into `out`, which must have the length of their plaintext. The first
+    /// segment is number `first`.
     pub(crate) fn open(&self, first: u64, stored: &[u8], out: &mut [u8]) -> Result<(), SealFault> {
         let segments = stored.chunks(self.segment.saturating_add(TAG_LEN));
         for ((number, stored), out) in (first..).zip(segments).zip(out.chunks_mut(self.segment)) {
@@ -101,8 +103,9 @@ impl Cipher {
         opened.map_err(|_| SealFault::Segment(number))
     }
 
-    /// Encrypts consecutive segments, from number `first` on, into `out`, which must have the length that
-    /// [`sealed_len`](Self::sealed_len) returns. Each encrypted segment is passed to `saw`.
+    /// Encrypts consecutive segments into `out`, which must have the length that
+    /// [`sealed_len`](Self::sealed_len) returns. The first segment is number `first`. Passes each encrypted
+    /// segment to `saw`.
     pub(crate) fn seal(
         &self,
         first: u64,
@@ -122,14 +125,15 @@ impl Cipher {
         Ok(())
     }
 
-    /// Encrypts consecutive segments, as [`seal`](Self::seal) does, into a new buffer.
+    /// Does the same as [`seal`](Self::seal), but encrypts into a new buffer.
     pub(crate) fn sealed(&self, first: u64, plain: &[u8]) -> Result<Vec<u8>, SealFault> {
         let mut out = vec![0; self.sealed_len(plain.len())];
         self.seal(first, plain, &mut out, |_| ())?;
         Ok(out)
     }
 
-    /// The number of bytes that the segments of `plain` bytes take. All but the last are whole.
+    /// Returns the number of bytes that the segments of `plain` bytes take. All segments except the last are
+    /// whole.
     pub(crate) const fn sealed_len(&self, plain: usize) -> usize {
         plain.saturating_add(plain.div_ceil(self.segment).saturating_mul(TAG_LEN))
     }

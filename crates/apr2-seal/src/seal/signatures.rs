@@ -19,10 +19,11 @@ const ED25519_LEN: u32 = 96;
 pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
 
 impl VerifyingKey {
-    /// A public key from its 32 bytes (RFC 8032).
+    /// Creates a public key from its 32 bytes (RFC 8032).
     ///
     /// # Errors
-    /// If the bytes are not a point of the curve in canonical form, or are a point of small order, for which anybody can sign.
+    /// If the bytes are not a point of the curve in canonical form, or are a point of small order, for which
+    /// anybody can sign.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, InvalidKey> {
         let key = ed25519_dalek::VerifyingKey::from_bytes(bytes)
             .map_err(|_| InvalidKey("it is no point of the curve"))?;
@@ -35,13 +36,13 @@ impl VerifyingKey {
         Ok(Self(key))
     }
 
-    /// The key as 32 bytes.
+    /// Returns the key as 32 bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 32] {
         self.0.to_bytes()
     }
 
-    /// The identifier of the key in files.
+    /// Returns the identifier of the key in files.
     #[must_use]
     pub fn key_id(&self) -> [u8; 32] {
         key_id("ed25519 key", self.0.as_bytes())
@@ -59,31 +60,31 @@ impl fmt::Debug for VerifyingKey {
     }
 }
 
-/// Whether the y of a point is below 2^255 − 19.
+/// Returns whether the y coordinate of a point is below 2^255 − 19.
 fn is_canonical(point: &[u8; 32]) -> bool {
     let [first, middle @ .., last] = point;
     !(*first >= 0xed && middle.iter().all(|&byte| byte == 0xff) && last & 0x7f == 0x7f)
 }
 
-/// The error for a key that must not be used, neither to seal a file nor to trust one.
+/// The error for a key that must not be used to seal or to trust a file.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the key cannot be used: {0}")]
 pub struct InvalidKey(pub(crate) &'static str);
 
 modelfmt_core::author::debug_as_sentence!(InvalidKey);
 
-/// A secret Ed25519 key. Its memory is wiped when it is dropped, and it is never printed.
+/// A secret Ed25519 key. Its memory is wiped when dropped, and it is never printed.
 #[derive(Clone)]
 pub struct SigningKey(ed25519_dalek::SigningKey);
 
 impl SigningKey {
-    /// A secret key from its 32 bytes (RFC 8032).
+    /// Creates a secret key from its 32 bytes (RFC 8032).
     #[must_use]
     pub fn from_bytes(secret: &[u8; 32]) -> Self {
         Self(ed25519_dalek::SigningKey::from_bytes(secret))
     }
 
-    /// The public half.
+    /// Returns the public key.
     #[must_use]
     pub fn verifying_key(&self) -> VerifyingKey {
         VerifyingKey(self.0.verifying_key())
@@ -123,7 +124,7 @@ impl Purpose {
     }
 }
 
-/// A signature record as the file has it.
+/// A signature record as it is in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) algorithm: u16,
@@ -137,7 +138,7 @@ pub(crate) struct Signed {
     pub(crate) signature: [u8; 64],
 }
 
-/// Decodes the records of the section of signatures.
+/// Decodes the records in the section of signatures.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Record>, SealFault> {
     let mut records = Vec::new();
     let mut c = Fields(bytes);
@@ -156,7 +157,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Record>, SealFault> {
     Ok(records)
 }
 
-/// Encodes the record of a known algorithm.
+/// Encodes a record of the known algorithm.
 pub(crate) fn encode(signed: &Signed, out: &mut Vec<u8>) {
     out.extend(ED25519.to_le_bytes());
     out.extend(0u16.to_le_bytes());

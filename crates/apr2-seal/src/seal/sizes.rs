@@ -8,7 +8,7 @@ pub(crate) const TAG: u64 = 16;
 /// The longest plaintext of one tensor.
 const MAX_PLAIN: u64 = 1 << 44;
 
-/// The length of the plaintext that is stored as `size` bytes in segments of `segment` bytes.
+/// Returns the length of the plaintext that is stored as `size` bytes in segments of `segment` bytes.
 pub(crate) fn plain_len(size: u64, segment: u64) -> Result<u64, SealFault> {
     if size == 0 {
         return Ok(0);
@@ -27,7 +27,7 @@ pub(crate) fn plain_len(size: u64, segment: u64) -> Result<u64, SealFault> {
     Ok(plain)
 }
 
-/// The number of bytes that `plain` bytes take when encrypted.
+/// Returns the number of bytes that `plain` bytes take when encrypted.
 pub(crate) fn stored_len(plain: u64, segment: u64) -> Option<u64> {
     plain.div_ceil(segment.max(1)).checked_mul(TAG)?.checked_add(plain).filter(|_| plain <= MAX_PLAIN)
 }
@@ -48,7 +48,7 @@ mod tests {
         assert!(plain_len(u64::MAX, 4096).is_err());
     }
 
-    /// Each tensor has a key of its own, which encrypts at most 2^40 blocks of AES.
+    /// Each tensor has its own key, which encrypts at most 2^40 blocks of AES.
     #[test]
     fn one_key_encrypts_at_most_2_44_bytes() {
         let most = 1u64 << 44;

@@ -1,4 +1,4 @@
-//! Slots: each wraps the file's key for one key or passphrase that may open it.
+//! Slots: each wraps the file's key for one key or passphrase that may open the file.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use aes_gcm::aead::AeadInOut as _;
@@ -22,7 +22,7 @@ pub(crate) const X25519: u16 = 1;
 pub(crate) const PASSPHRASE: u16 = 2;
 pub(crate) const RAW_KEY: u16 = 3;
 
-/// Unwraps the file's key, from the first slot that one of the caller's keys opens.
+/// Unwraps the file's key from the first slot that one of the caller's keys opens.
 pub(crate) fn unwrap(slots: &[Slot], access: &Access, uuid: &[u8; 16]) -> Result<Secret, SealFault> {
     let mut beyond = None;
     for opener in &access.openers {
@@ -165,7 +165,7 @@ fn close(key: &Secret, nonce: &[u8; 12], aad: &[u8], file_key: &[u8; 32]) -> Res
     Ok(wrapped)
 }
 
-/// A slot for an X25519 key, whose ephemeral key needs randomness.
+/// Makes a slot for an X25519 key. Its ephemeral key needs randomness.
 pub(crate) fn for_recipient(
     recipient: &Recipient,
     file_key: &[u8; 32],
@@ -240,7 +240,7 @@ mod tests {
             );
         }
         assert!(matches!(opened(&all[..4], 9), Err(SealFault::NoKey(_))));
-        // Another key opens the file all the same.
+        // Another key still opens the file.
         let raw = RawKey::from_bytes(&[3; 32]);
         let mut more = all;
         more.push(Slot {

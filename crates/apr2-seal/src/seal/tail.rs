@@ -1,5 +1,5 @@
-//! The end of a sealed file, after the tables of pages: signatures, keys, trailer and footer. All of it is written again whenever
-//! a part of it changes.
+//! The end of a sealed file, after the page tables: signatures, keys, trailer and footer. If one of them
+//! changes, all of them are written again.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use apr2::author::Footer;
@@ -29,7 +29,8 @@ pub(crate) fn keys(keys: &FileKeys, slots: &[Slot], statement: &Hash) -> Vec<u8>
     section
 }
 
-/// Encodes everything from the signatures to the end of the file. `prefix` is the CRC of everything before that.
+/// Encodes everything from the signatures to the end of the file. `prefix` is the CRC of everything before
+/// them.
 pub(crate) fn encode(
     trailer: &Trailer,
     signatures: &[u8],

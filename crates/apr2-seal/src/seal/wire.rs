@@ -1,4 +1,4 @@
-//! The records of the seal section, decoded and encoded side by side.
+//! The records of the seal section. Each is decoded and encoded in one place.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::error::SealFault;
@@ -9,23 +9,23 @@ const MAGIC_END: [u8; 8] = *b"SEALEND1";
 const MAGIC: [u8; 8] = *b"APR2SEAL";
 /// The length of the trailer, which is directly before the footer.
 pub(crate) const TRAILER_LEN: u64 = 48;
-/// The length of the trailer and of the footer of APR2 after it.
+/// The length of the trailer and of the APR2 footer that follows it.
 pub(crate) const END_LEN: u64 = 64;
-/// The length of the body without extents and sealed index.
+/// The length of the body without the extents and the sealed index.
 pub(crate) const BODY_LEN: u64 = 96;
 pub(crate) const EXTENT_LEN: u64 = 48;
 pub(crate) const MAX_SIGNATURES: u32 = 64 << 10;
 pub(crate) const MAX_KEYS: u32 = 1 << 20;
 const MAX_TENSORS: u32 = 1 << 20;
 const MAX_SEALED_INDEX: u64 = 1 << 31;
-/// The flag of the body which says that names, shapes and metadata are encrypted.
+/// The flag in the body that says that names, shapes and metadata are encrypted.
 pub(crate) const INDEX_SEALED: u32 = 1;
 
 pub(crate) fn structure(text: impl Into<String>) -> SealFault {
     SealFault::Structure(text.into())
 }
 
-/// Decodes little-endian fields, one after the other.
+/// Decodes little-endian fields, one after another.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -67,7 +67,7 @@ pub(crate) struct Trailer {
 }
 
 impl Trailer {
-    /// Decodes the trailer of a file of that length, and checks all its numbers against it.
+    /// Decodes the trailer of a file of `file_len` bytes, and checks all its numbers against this length.
     pub(crate) fn decode(
         bytes: &[u8],
         file_len: u64,
@@ -128,7 +128,7 @@ impl Trailer {
         self.signatures_at().saturating_add(self.signatures_size as u64)
     }
 
-    /// The offset of the trailer itself.
+    /// Returns the offset of the trailer itself.
     pub(crate) const fn end(&self) -> u64 {
         self.keys_at().saturating_add(self.keys_size as u64)
     }
@@ -141,11 +141,12 @@ pub(crate) struct SealedExtent {
     pub(crate) offset: u64,
     pub(crate) size: u64,
     pub(crate) digest: [u8; 32],
-    /// The number of its first entry in the table of pages.
+    /// The position of its first entry in the page table.
     pub(crate) first_page: u64,
 }
 
-/// The signed part of the seal section: what a signature covers besides header, metadata and index.
+/// The signed part of the seal section: what a signature covers in addition to the header, the metadata and
+/// the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     pub(crate) flags: u32,
@@ -157,7 +158,7 @@ pub(crate) struct Body {
     pub(crate) page: u64,
     pub(crate) commitment: [u8; 32],
     pub(crate) extents: Vec<SealedExtent>,
-    /// The offset of the sealed index in the body; it reaches to the body's end.
+    /// The offset of the sealed index in the body. The sealed index reaches to the end of the body.
     pub(crate) sealed_index_at: u64,
 }
 

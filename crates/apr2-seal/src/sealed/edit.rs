@@ -1,4 +1,4 @@
-//! Changes the signatures of a file, and who can open it. Tensors are not touched.
+//! Changes the signatures of a file, and who can open it, without changing its tensors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use crate::index::Index;
 use crate::seal::write::{Body, Digester, SealedExtent, Trailer};
 use crate::seal::{END_LEN, Hash, SealOptions, Section, SigningKey, statement, tail};
 
-/// How many bytes are read at once.
+/// The number of bytes that are read at once.
 const PIECE: u64 = 4 << 20;
 /// The place of the flags in the header.
 const FLAGS: std::ops::Range<usize> = 8..12;
@@ -25,17 +25,19 @@ const REVISION: std::ops::Range<usize> = 32..40;
 type Result<T> = std::result::Result<T, EditError>;
 
 impl Index {
-    /// Signs the file with these keys, besides those that have signed it: returns its new content. A file that is not sealed gets
-    /// a seal section, for which every tensor is hashed; otherwise no tensor is read. [Verify](crate::Reader::verify) the file
-    /// first, because a signature vouches for its content.
+    /// Adds signatures by these keys to the existing ones, and returns the file's new content. A file that is
+    /// not sealed gets a seal section, for which every tensor is hashed; otherwise no tensor is read.
+    /// [Verify](crate::Reader::verify) the file first, because a signature vouches for its content.
     ///
-    /// You can choose `revision` as long as nobody has signed. In a file that is encrypted and has no flag for signatures,
-    /// signing changes what its key authenticates: it must be open with a key. The manifest of a set states the length and
-    /// content of each shard, and has to change with a shard: [`SetIndex::sign_anew`](crate::SetIndex::sign_anew).
+    /// You can choose `revision` as long as nobody has signed. Signing an encrypted file without the flag for
+    /// signatures changes what its key authenticates, so such a file must be open with a key. The manifest of
+    /// a set states the length and content of each shard, and has to change with a shard: see
+    /// [`SetIndex::sign_anew`](crate::SetIndex::sign_anew).
     ///
     /// # Errors
-    /// If the file cannot be read, is an APR1 file, has a seal that cannot be read, has signatures of another revision, or is
-    /// encrypted without the flag for signatures and not open; if `work` asks to stop.
+    /// If the file cannot be read, is an APR1 file, has a seal that cannot be read, has signatures of another
+    /// revision, or is encrypted without the flag for signatures and not open; if the progress callback of
+    /// `work` stops it.
     pub fn sign(
         &self,
         source: &(impl Source + Sync),
@@ -51,14 +53,14 @@ impl Index {
         }
     }
 
-    /// Changes who can open an encrypted file that is open: returns its new content, which only the keys in the options open. Its
-    /// signatures stay valid. Anybody who kept the file's key, or a copy of the old file, can still read its content. The
-    /// manifest of a set states the length of each shard, and has to change with a shard:
-    /// [`SetIndex::resized`](crate::SetIndex::resized).
+    /// Changes who can open an encrypted file that is open, and returns the file's new content. Only the keys
+    /// in the options open it. Its signatures stay valid. Anybody who kept the file's key, or a copy of the
+    /// old file, can still read its content. The manifest of a set states the length of each shard, and has
+    /// to change with a shard: see [`SetIndex::resized`](crate::SetIndex::resized).
     ///
     /// # Errors
-    /// If the file cannot be read, is not encrypted, or not open; if nobody could open it afterwards; if the system has no
-    /// randomness.
+    /// If the file cannot be read, is not encrypted, or is not open; if nobody could open it afterwards; if
+    /// the system has no randomness.
     pub fn rekey(&self, source: &impl Source, options: &SealOptions) -> Result<NewFile> {
         self.expect_sealable()?;
         let section = self.seal.as_deref().filter(|section| section.is_encrypted());
@@ -77,12 +79,13 @@ impl Index {
         Ok(file)
     }
 
-    /// Renames tensors, which are given by position, and replaces the metadata, if `metadata` is given: returns the new content
-    /// of the file. The signatures are not valid any more then, so the seal section is removed. Everything else is as
-    /// [`apr2::Index::edit`] describes it.
+    /// Renames tensors (`names` maps positions to new names), replaces the metadata if given, and returns the
+    /// new content of the file. This invalidates the signatures, so the seal section is removed. For
+    /// everything else, see [`apr2::Index::edit`].
     ///
     /// # Errors
-    /// If the format cannot hold the new metadata or names; if the file is signed in a way that cannot be read.
+    /// If the format cannot hold the new metadata or names, or if the file is signed in a way that cannot be
+    /// read.
     pub fn edit(
         &self,
         source: &impl Source,
@@ -101,13 +104,14 @@ impl Index {
         author::without_signatures(&self.plain, source, || self.unsigned(source))
     }
 
-    /// The end of the last tensor.
+    /// Returns the end of the last tensor.
     fn end_of_tensors(&self) -> u64 {
         let filled = author::all_stored(&self.plain).filter(|stored| stored.len > 0);
         filled.map(|stored| stored.end()).max().unwrap_or(self.sections().data.offset())
     }
 
-    /// The end of the tensors of a signed file, and the CRC of everything before it: this is what stays without the signatures.
+    /// Returns the end of the tensors of a signed file, and the CRC of everything before it: the part that
+    /// remains without the signatures.
     fn unsigned(&self, source: &impl Source) -> Result<(u64, u32)> {
         let section = match (&self.seal, &self.fault) {
             (Some(section), _) => section,
@@ -120,7 +124,7 @@ impl Index {
         Ok((end, prefix.without(behind).value))
     }
 
-    /// Refuses APR1, which is never written, and a broken section, which is not replaced.
+    /// Refuses APR1, which is never written, and a broken seal section, which is not replaced.
     fn expect_sealable(&self) -> Result<()> {
         let unchangeable = |what| Err(unfit(Part::new("the file"), CommonFault::Unchangeable(what)).into());
         if self.generation() != Generation::Apr2 {
@@ -242,7 +246,8 @@ impl Index {
         Ok(statement(header, &metadata, &index, body))
     }
 
-    /// The digests of all tensors, and the tables of pages. Tensors that share their bytes are hashed once.
+    /// Computes the digests of all tensors, and the page tables. Tensors that share their bytes are hashed
+    /// once.
     fn digests(
         &self,
         source: &(impl Source + Sync),
@@ -284,7 +289,7 @@ impl Index {
     }
 }
 
-/// The digest of the bytes at a place and, if there are several pages, the nodes over them.
+/// Computes the digest of the bytes at a place and, if there are several pages, the nodes over them.
 fn digest(
     source: &impl Source,
     (offset, len): (u64, u64),
@@ -308,7 +313,8 @@ fn digest(
     Ok(digester.finish())
 }
 
-/// The CRC of a range, which may be long: a file may have a gap of any length before its seal section.
+/// Computes the CRC of a range, which may be long: a file may have a gap of any length before its seal
+/// section.
 fn crc_of(source: &impl Source, range: std::ops::Range<u64>) -> Result<Crc> {
     let (mut crc, mut buffer, mut at) = (Crc::default(), Vec::new(), range.start);
     while at < range.end {
@@ -325,7 +331,7 @@ fn crc_of(source: &impl Source, range: std::ops::Range<u64>) -> Result<Crc> {
 struct Parts {
     signatures: Vec<u8>,
     keys: Vec<u8>,
-    /// The CRC of everything before them.
+    /// The CRC of everything before these parts.
     prefix: Crc,
 }
 
@@ -348,8 +354,8 @@ impl Parts {
     }
 }
 
-/// The signature records of other signers as they are, and new ones for these signers. An existing record of one of them is
-/// replaced, unless it is the same.
+/// Returns the signature records of other signers, and new records for these signers. An existing record by
+/// one of these signers is replaced, unless it is the same.
 fn co_signed(records: &[u8], signers: &SealOptions, statement: &Hash) -> Vec<u8> {
     let new = signers.sign_statement(statement);
     let mut missing: Vec<Vec<u8>> = new.iter().map(|signed| tail::signatures(&[*signed])).collect();
@@ -373,7 +379,7 @@ fn co_signed(records: &[u8], signers: &SealOptions, statement: &Hash) -> Vec<u8>
     out
 }
 
-/// A copy of the bytes in which one range is replaced.
+/// Returns a copy of the bytes with one range replaced.
 fn with(old: &[u8], range: std::ops::Range<usize>, bytes: &[u8]) -> Vec<u8> {
     let mut new = old.to_vec();
     if let Some(part) = new.get_mut(range).filter(|part| part.len() == bytes.len()) {

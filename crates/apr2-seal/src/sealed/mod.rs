@@ -1,5 +1,5 @@
-//! Sealed files: reading, writing and changing them. Values are read as in any other file. The module [`seal`](crate::seal)
-//! describes what a seal is and how it is checked.
+//! Reads, writes and changes sealed files. The module [`seal`](crate::seal) describes what a seal is and how
+//! it is checked.
 
 mod edit;
 mod values;

@@ -1,4 +1,4 @@
-//! Values of sealed files: read as in any other file, but from bytes that are checked and decrypted first.
+//! Reads the values of sealed files. Unlike in other files, the bytes are checked and decrypted first.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -31,7 +31,8 @@ pub(crate) fn details(seal: Seal<'_>, details: &mut Object) {
     details.insert("encryption", encryption);
 }
 
-/// Adds the statement, the revision and the signatures, with whether a key that the caller named has signed.
+/// Adds the statement, the revision and the signatures, and for each signature whether it is by a key that
+/// the caller named.
 pub(crate) fn signed(
     statement: &[u8; 32],
     revision: u64,
@@ -50,7 +51,7 @@ pub(crate) fn signed(
     details.insert("signatures", signatures.map(signature).collect::<Value>());
 }
 
-/// The tensor at a position, as a source of checked plaintext.
+/// Returns the tensor at a position as a source of checked plaintext.
 pub(crate) fn plain<'a, S: Fetch>(
     index: &Index,
     section: &'a Section,
@@ -64,13 +65,13 @@ pub(crate) fn plain<'a, S: Fetch>(
         .map_err(|fault| malformed(entry_part(position, info.name), at, fault))
 }
 
-/// Converts the error of a read, which may be the failure of a check.
-fn told(index: &Index, position: usize, error: Error) -> Error {
+/// Converts the error of a read, which may be a failed check.
+fn convert_error(index: &Index, position: usize, error: Error) -> Error {
     let name = index.tensors().info(position).map_or("", |info| info.name);
     sealed(error, position, name)
 }
 
-/// The values of a tensor; borrowed if they are in memory as they are.
+/// Returns the values of a tensor. They are borrowed if they are in memory unchanged.
 pub(crate) async fn read<'s, S: Fetch>(
     index: &Index,
     section: &Section,
@@ -80,13 +81,13 @@ pub(crate) async fn read<'s, S: Fetch>(
 ) -> Result<Bytes<'s>> {
     let plain = plain(index, section, source, position)?;
     let (at, len) = plain.place();
-    let told = |error| told(index, position, error);
+    let convert = |error| convert_error(index, position, error);
     if is_in_place(index, source) {
         let checked = plain.check_in_memory(0..len).await;
-        checked.map_err(|source| told(Error::Io { at, len, source }))?;
+        checked.map_err(|source| convert(Error::Io { at, len, source }))?;
         return index.plain.read(source, position, work).await;
     }
-    let bytes = index.plain.read(&plain, position, work).await.map_err(told)?;
+    let bytes = index.plain.read(&plain, position, work).await.map_err(convert)?;
     refuse_locked(index, section, position)?;
     bytes.into_owned().map(Bytes::Owned).map_err(|source| Error::Io { at, len, source })
 }
@@ -102,12 +103,12 @@ pub(crate) async fn read_into(
 ) -> Result<()> {
     let plain = plain(index, section, source, position)?;
     let read = index.plain.read_into(&plain, position, offset, out).await;
-    read.map_err(|error| told(index, position, error))?;
+    read.map_err(|error| convert_error(index, position, error))?;
     refuse_locked(index, section, position)
 }
 
-/// The stored bytes that are read for a range of values; for an encrypted tensor all, because only decrypting shows which are
-/// needed.
+/// Returns the stored bytes that are read for a range of values. For an encrypted tensor these are all its
+/// bytes, because only decrypting shows which are needed.
 pub(crate) async fn stored_range(
     index: &Index,
     section: &Section,
@@ -118,13 +119,13 @@ pub(crate) async fn stored_range(
     if !matches!(author::sealing(&index.plain), Sealing::Encrypted { .. }) {
         let plain = plain(index, section, source, position)?;
         let range = index.plain.stored_range(&plain, position, values).await;
-        return range.map_err(|error| told(index, position, error));
+        return range.map_err(|error| convert_error(index, position, error));
     }
     let stored = author::stored(&index.plain, position).ok_or_else(|| Error::no_such_position(position))?;
     Ok(stored.offset..stored.end())
 }
 
-/// Whether values are borrowed from memory after they have been checked there.
+/// Returns whether values are borrowed from memory, where they have been checked.
 fn is_in_place(index: &Index, source: &impl Fetch) -> bool {
     source.memory().is_some() && matches!(author::sealing(&index.plain), Sealing::Signed)
 }

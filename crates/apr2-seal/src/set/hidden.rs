@@ -1,4 +1,5 @@
-//! Sets whose manifest lists no tensors, because the shards encrypt their names. The tensors are then listed by the shards.
+//! Sets whose shards encrypt the names of their tensors. Their manifest lists no tensors, so the names come
+//! from the shards.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use crate::index::Index;
 use crate::seal::Access;
 
 impl SetIndex {
-    /// Opens all shards of a sealed set whose manifest lists no tensors, and takes the names from them. A shard that hides its
-    /// names and is not opened by a key contributes none.
+    /// Opens all shards of a sealed set whose manifest lists no tensors, and takes the names from them. A
+    /// shard that hides its names and that no key opens contributes none.
     pub(super) async fn open_shards<F: FetchFiles>(
         &mut self,
         name: &str,
@@ -57,7 +58,7 @@ impl SetIndex {
         Ok(())
     }
 
-    /// Whether the names of the tensors are encrypted, and no key was given that opens them.
+    /// Returns whether the names of the tensors are encrypted and no given key opens them.
     #[must_use]
     pub fn hides_names(&self) -> bool {
         let is_hidden =
@@ -65,14 +66,14 @@ impl SetIndex {
         self.opened.iter().any(is_hidden)
     }
 
-    /// The number of tensors, listed or hidden.
+    /// Returns the number of tensors, listed or hidden.
     pub(super) fn sealed_count(&self) -> u64 {
         let hidden =
             self.opened.iter().filter_map(|index| index.seal()).map(|seal| seal.tensor_count() as u64);
         if self.opened.is_empty() { self.names().len() as u64 } else { hidden.sum() }
     }
 
-    /// Whether the manifest has been checked against the demands in these settings.
+    /// Returns whether the manifest has been checked against the demands in these settings.
     pub(super) fn is_checked(&self, settings: &OpenSettings) -> bool {
         match (settings.extension::<Access>(), &self.checked) {
             (Some(access), Some(checked)) => Arc::ptr_eq(&access, checked),

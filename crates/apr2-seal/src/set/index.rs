@@ -1,4 +1,4 @@
-//! A manifest of `modelfmt-apr2`, with its key `seal`.
+//! A manifest of `modelfmt-apr2` with the key `seal`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::seal::{Access, SignatureInfo};
 pub struct SetIndex {
     pub(super) plain: apr2::SetIndex,
     seal: Option<SetSeal>,
-    /// The demands that the manifest has been checked against.
+    /// The demands against which the manifest has been checked.
     pub(super) checked: Option<Arc<Access>>,
     /// The indexes of the shards, if the shards list the tensors and the manifest does not.
     pub(super) opened: Vec<Arc<Index>>,
 }
 
 impl SetIndex {
-    /// Reads the JSON text of a manifest. Keys that the specification does not name are skipped.
+    /// Parses the JSON text of a manifest. Skips keys that the specification does not name.
     ///
     /// # Errors
-    /// If it is not JSON, lacks a key, names a tensor or a file twice, maps a tensor to a shard that it does not list, or has a
-    /// path that leads out of its folder.
+    /// If the text is not JSON, lacks a key, names a tensor or a file twice, maps a tensor to a shard that it
+    /// does not list, or has a path that leads out of its folder.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         let mut seal = None;
         let plain = parse_manifest(text, limits, |object, shards| {
@@ -42,30 +42,30 @@ impl SetIndex {
         Ok(Self { plain, seal, checked: None, opened: Vec::new() })
     }
 
-    /// The version that the manifest states, such as `2.0.0`.
+    /// Returns the version that the manifest states, such as `2.0.0`.
     #[must_use]
     pub fn apr_version(&self) -> Option<&str> {
         self.plain.apr_version()
     }
 
-    /// The names of the tensors, in order.
+    /// Returns the names of the tensors, in order.
     #[must_use]
     pub const fn names(&self) -> &NameTable {
         self.plain.names()
     }
 
-    /// The number of the shard that has the tensor at a position.
+    /// Returns the number of the shard that has the tensor at a position.
     #[must_use]
     pub fn shard_of(&self, position: usize) -> Option<usize> {
         self.plain.shard_of(position)
     }
 
-    /// The shards, in order.
+    /// Returns the shards, in order.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = Shard<'_>> {
         self.plain.shards()
     }
 
-    /// The shard of that number, counted from 0.
+    /// Returns the shard with this number, counted from 0.
     #[must_use]
     pub fn shard(&self, number: usize) -> Option<Shard<'_>> {
         self.plain.shard(number)
@@ -75,13 +75,14 @@ impl SetIndex {
         self.seal.as_ref()
     }
 
-    /// The keys that claim to have signed the set, and whether the caller has named keys to check that.
+    /// Returns the keys that claim to have signed the set, and whether the caller has named keys to check
+    /// this.
     pub(super) fn signers(&self) -> Option<(String, bool)> {
         let named = self.checked.as_deref().map_or(&[][..], |access| &access.signers);
         self.seal().map(|seal| (seal.signers(named), !named.is_empty()))
     }
 
-    /// Checks the manifest against what the caller demands.
+    /// Checks the manifest against the caller's demands.
     pub(super) fn check_seal(&self, access: &Access) -> Result<(), SealFault> {
         let Some(seal) = self.seal() else {
             return match access.demands() {
@@ -92,27 +93,27 @@ impl SetIndex {
         seal.check(self.shards().map(|shard| shard.path), &self.shard_map(), access)
     }
 
-    /// The statement that a signature of the set covers, by which a caller can demand this very set; `None` if the set is not
-    /// sealed.
+    /// Returns the statement that a signature of the set covers, or `None` if the set is not sealed. A caller
+    /// can require exactly this set with it.
     #[must_use]
     pub fn statement(&self) -> Option<[u8; 32]> {
         let shards = self.shards().map(|shard| shard.path);
         self.seal().and_then(|seal| seal.statement(shards, &self.shard_map()).ok())
     }
 
-    /// The revision of a sealed set, which its signers chose.
+    /// Returns the revision of a sealed set, which its signers chose.
     #[must_use]
     pub fn revision(&self) -> Option<u64> {
         self.seal().map(SetSeal::revision)
     }
 
-    /// The signatures in the manifest. They prove something only for keys that the caller has named.
+    /// Returns the signatures in the manifest. Only those by keys that the caller has named prove anything.
     pub fn signatures(&self) -> impl Iterator<Item = SignatureInfo> + '_ {
         let named = self.checked.as_deref().map_or(&[][..], |access| &access.signers);
         self.seal().into_iter().flat_map(|seal| seal.signatures(named))
     }
 
-    /// The tensors that the manifest lists, each with the number of its shard.
+    /// Returns the tensors that the manifest lists, each with the number of its shard.
     pub(super) fn shard_map(&self) -> Vec<(&str, u32)> {
         if !self.opened.is_empty() {
             return Vec::new();
@@ -122,7 +123,7 @@ impl SetIndex {
         names.filter_map(|(position, name)| Some((name, shard(position)?))).collect()
     }
 
-    /// The length of the manifest's text in bytes.
+    /// Returns the length of the manifest's text in bytes.
     #[must_use]
     pub const fn text_len(&self) -> u64 {
         self.plain.text_len()

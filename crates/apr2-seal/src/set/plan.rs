@@ -10,11 +10,11 @@ use crate::error::{SealFault, WriteError, unfit};
 use crate::seal::SealOptions;
 
 impl SealOptions {
-    /// Writes the shards and the manifest of a plan. Each shard is sealed by itself, and all of them are signed as one. If the
-    /// index is hidden, the manifest lists no tensors.
+    /// Writes the shards and the manifest of a plan. Each shard is sealed by itself, and all of them are
+    /// signed as one. If the index is hidden, the manifest lists no tensors.
     ///
     /// # Errors
-    /// If a value cannot be read, or a file cannot be written; if the options cannot be fulfilled.
+    /// If a value cannot be read, a file cannot be written, or the options cannot be fulfilled.
     pub fn write_set(
         &self,
         plan: &SetPlan,

@@ -1,4 +1,4 @@
-//! Opens sharded models, sealed or not: the implementation of the format for readers.
+//! Opens sharded models, sealed or not: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::seal::Access;
 /// An open sharded model: its [`SetIndex`] and its shards.
 pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-/// An open sharded model whose files arrive later, such as from an object store.
+/// An open sharded model whose files are asynchronous, such as in an object store.
 pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 impl ShardMap for SetIndex {
@@ -31,7 +31,7 @@ impl ShardMap for SetIndex {
         Self::parse(text, limits)
     }
 
-    /// A manifest that states the content of its shards is checked before it is used.
+    /// Reads a manifest. A sealed manifest is checked before it is used.
     async fn read<F: FetchFiles>(
         source: &(impl Fetch + ?Sized),
         name: &str,
@@ -55,7 +55,7 @@ impl ShardMap for SetIndex {
             return settings;
         };
         let access = settings.extension::<Access>().as_deref().cloned().unwrap_or_default();
-        // If the manifest was checked against other demands, each shard has to meet these too.
+        // If the manifest was checked against other demands, each shard must also meet the current ones.
         let access =
             if self.is_checked(&settings) { access.of_shard(statement) } else { access.statement(statement) };
         settings.with_extension(Arc::new(access))
@@ -105,17 +105,17 @@ impl ShardMap for SetIndex {
         self.plain.version_text()
     }
 
-    /// The metadata of the first shard.
+    /// Returns the metadata of the first shard.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Metadata> {
         set.metadata_of(0).await
     }
 
-    /// Metadata, flags and alignment come from the first shard.
+    /// Returns the first shard. It provides the metadata, the flags and the alignment.
     fn described_by(&self) -> Option<usize> {
         Some(0)
     }
 
-    /// Replaces what the first shard says of signatures by what the manifest says of the whole set.
+    /// Replaces what the first shard says about signatures with what the manifest says about the whole set.
     fn describe(&self, details: &mut Object) {
         if let (Some(seal), Some(statement)) = (self.seal(), self.statement()) {
             crate::sealed::signed(&statement, seal.revision(), self.signatures(), details);

@@ -34,8 +34,9 @@ fn bytes<const N: usize>(value: Option<&Value>) -> Option<[u8; N]> {
 }
 
 impl SetSeal {
-    /// Checks the seal against the caller's demands. `shards` has the paths of the shards in the manifest, and `map` the shard
-    /// number of each tensor. When it holds, each shard is checked against its statement in the seal.
+    /// Checks the seal against the caller's demands. `shards` has the paths of the shards in the manifest,
+    /// and `map` the shard number of each tensor. If the check succeeds, each shard can be checked against
+    /// its statement in the seal.
     pub(super) fn check<'a>(
         &self,
         shards: impl ExactSizeIterator<Item = &'a str>,
@@ -56,7 +57,8 @@ impl SetSeal {
         }
     }
 
-    /// The keys that claim to have signed. Signatures of keys that the caller has named are valid, because they were checked.
+    /// Returns the keys that claim to have signed. Signatures by keys that the caller has named are valid,
+    /// because they were checked.
     pub(super) fn signatures<'a>(
         &'a self,
         named: &'a [VerifyingKey],
@@ -68,7 +70,8 @@ impl SetSeal {
         })
     }
 
-    /// The keys that claim to have signed, as text. Those that the caller has named are valid, because they were checked.
+    /// Formats the keys that claim to have signed. Signatures by keys that the caller has named are valid,
+    /// because they were checked.
     pub(super) fn signers(&self, named: &[VerifyingKey]) -> String {
         let of = |signed: &Signed| match named.iter().any(|key| key.key_id() == signed.key_id) {
             true => format!("{} (named)", hex(&signed.key_id)),
@@ -134,14 +137,14 @@ impl SetSeal {
         Ok(seal)
     }
 
-    /// The same seal with another revision; `None` if that would invalidate signatures.
+    /// Returns the seal with another revision, or `None` if this would invalidate signatures.
     pub(super) fn revised(&self, revision: Option<u64>) -> Option<Self> {
         let revision = revision.unwrap_or(self.revision);
         let holds = revision == self.revision || self.signatures.is_empty();
         holds.then(|| Self { revision, ..self.clone() })
     }
 
-    /// The signatures of these keys.
+    /// Returns the signatures of these keys.
     pub(super) fn signed_by<'a>(
         &self,
         keys: &[crate::seal::SigningKey],
@@ -157,7 +160,7 @@ impl SetSeal {
         self.revision
     }
 
-    /// The statement of the set: the hash of everything that a signature covers.
+    /// Returns the statement of the set: the hash of everything that a signature covers.
     pub(super) fn statement<'a>(
         &self,
         shards: impl ExactSizeIterator<Item = &'a str>,
@@ -200,7 +203,7 @@ impl SetSeal {
     }
 }
 
-/// A signature as the manifest has it.
+/// Returns the manifest's entry for a signature.
 fn record(signed: &Signed) -> Object {
     Object::from_iter([
         ("alg", Value::from("ed25519")),

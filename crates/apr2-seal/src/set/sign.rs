@@ -10,11 +10,12 @@ use crate::error::{EditError, SealFault, malformed, unfit};
 use crate::seal::{SealOptions, SigningKey};
 
 impl SetIndex {
-    /// Signs the set with these keys, besides those that have signed it: returns the new manifest. `text` is the text of the old
-    /// one. You can choose `revision` as long as nobody has signed.
+    /// Adds signatures of the set by these keys to the existing ones, and returns the new manifest. `text` is
+    /// the text of the old manifest. You can choose `revision` as long as nobody has signed.
     ///
     /// # Errors
-    /// If the set is not sealed, has signatures of another revision, or `text` is not the text of this manifest.
+    /// If the set is not sealed or has signatures of another revision, or if `text` is not the text of this
+    /// manifest.
     pub fn sign(
         &self,
         text: &[u8],
@@ -54,21 +55,22 @@ impl SetIndex {
         written(&Value::Object(manifest))
     }
 
-    /// Changes the lengths of the shards: returns the new manifest. Its statements about their content stay.
+    /// Changes the lengths of the shards, and returns the new manifest. The statements about their content
+    /// stay the same.
     ///
     /// # Errors
-    /// If `text` is not the text of this manifest, or there are not as many lengths as shards.
+    /// If `text` is not the text of this manifest, or if there are not as many lengths as shards.
     pub fn resized(&self, text: &[u8], lens: &[u64]) -> Result<NewFile, EditError> {
         let mut manifest = self.object(text)?;
         self.resize(&mut manifest, lens)?;
         written(&Value::Object(manifest))
     }
 
-    /// Changes the lengths and statements of the shards, and signs the set with these keys: returns the new manifest. This makes
-    /// another set, for which old signatures are not valid.
+    /// Changes the lengths and statements of the shards, signs the set with these keys, and returns the new
+    /// manifest. This makes another set, for which old signatures are not valid.
     ///
     /// # Errors
-    /// If the manifest does not list these files; if the system has no randomness.
+    /// If the manifest does not list these files, or if the system has no randomness.
     pub fn sign_anew(
         &self,
         text: &[u8],

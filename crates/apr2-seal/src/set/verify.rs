@@ -1,4 +1,4 @@
-//! Checks of a sealed set: its signatures, and the findings about the seals of its shards.
+//! Verifies a sealed set: its signatures, and the seals of its shards.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use apr2::author::{add_set_signature, verify_set};
@@ -20,7 +20,8 @@ pub(super) async fn report<F: FetchFiles>(
     report
 }
 
-/// Adds the check of the signatures. They prove something only for keys that the caller has named, which opening has checked.
+/// Adds the check of the signatures. Only those by keys that the caller has named prove anything. Opening has
+/// checked them.
 fn add_signature(manifest: &SetIndex, is_signed: bool, findings: Vec<String>, report: &mut Report) {
     match manifest.signers() {
         Some((signers, true)) => report.add("signature", findings, signers),

@@ -11,7 +11,7 @@ use modelfmt_core::ledger::{Blake3, Ledger, Spans};
 use crate::error::{Error, Fault, SealFault, malformed};
 use crate::seal::{Hash, Section, TRAILER_LEN, hash_of};
 
-/// How far before the footer the CRC in the trailer is.
+/// The number of bytes from the start of the CRC in the trailer to the footer.
 const PREFIX_BEFORE_FOOTER: u64 = 8;
 
 /// The seal's part in the pass over all bytes of a file: hashes the tensors.
@@ -29,13 +29,14 @@ impl<'a> Hashed<'a> {
         self.section
     }
 
-    /// The digest of a tensor, once the pass is done; `None` if its bytes were not hashed, because it overlaps another tensor.
+    /// Returns the digest of a tensor after the pass, or `None` if its bytes were not hashed because it
+    /// overlaps another tensor.
     pub(super) fn digest(&self, position: usize) -> Option<Hash> {
         let range = self.stored(position);
         if range.is_empty() { Some(hash_of(&[])) } else { self.ledger().digest(0, &range) }
     }
 
-    /// The range of a tensor's stored bytes. The section has checked that it lies within the file.
+    /// Returns the range of a tensor's stored bytes. The section has checked that it is inside the file.
     fn stored(&self, position: usize) -> Range<u64> {
         let Some(extent) = self.section.extent(position) else { return 0..0 };
         let start = self.section.data_offset.saturating_add(extent.offset);
@@ -47,9 +48,10 @@ impl<'a> Hashed<'a> {
     }
 }
 
-/// The ranges that are not empty and do not begin inside an earlier one, in ascending order, so that no byte is hashed twice. A
-/// range that is left out shares the bytes of another tensor, or is a finding of its own.
-fn apart(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+/// Returns the ranges that are not empty and do not begin inside an earlier one, in ascending order, so that
+/// no byte is hashed twice. A range that is left out shares the bytes of another tensor, or is a finding of
+/// its own.
+fn without_overlaps(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut ranges: Vec<_> = ranges.filter(|range| !range.is_empty()).collect();
     ranges.sort_unstable_by_key(|range| (range.start, range.end));
     let mut end = 0;
@@ -67,10 +69,10 @@ impl Seal for Hashed<'_> {
     type Kind = Blake3;
 
     fn ledger(&self) -> &Ledger<Blake3, 1> {
-        self.ledger.get_or_init(|| Ledger::new([Spans::Listed(apart(self.all_stored()))]))
+        self.ledger.get_or_init(|| Ledger::new([Spans::Listed(without_overlaps(self.all_stored()))]))
     }
 
-    /// From the section, because the index may be sealed.
+    /// Returns the ranges in the section, because the index may be sealed.
     fn filled(&self) -> Vec<Range<u64>> {
         self.all_stored().collect()
     }
@@ -79,8 +81,8 @@ impl Seal for Hashed<'_> {
         self.section.trailer.signatures_at()
     }
 
-    /// Checks the CRC in the trailer. The CRC in the footer does not show whether it is right, because that covers the trailer as
-    /// it is.
+    /// Checks the CRC in the trailer. The CRC in the footer does not show whether it is right, because it
+    /// covers the trailer as it is.
     fn crc_fault(&self, found: u32) -> Option<Error> {
         let trailer = &self.section.trailer;
         let stated = trailer.prefix_crc32;

@@ -1,4 +1,5 @@
-//! Checks a file and reports every finding: `modelfmt-apr2` checks what every file has, this crate the seal around it.
+//! Checks a file and reports every finding. `modelfmt-apr2` makes the checks for every file, this crate
+//! checks the seal.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod digests;
@@ -15,10 +16,10 @@ use self::shards::Seals;
 use crate::index::Index;
 use crate::seal::Section;
 
-/// The note that an encrypted file was not decrypted.
+/// The note for an encrypted file that was not decrypted.
 const LOCKED: &str = "no key was given, so only the encrypted bytes were checked";
 
-/// The report on one file.
+/// Verifies one file.
 pub(crate) async fn report(
     index: &Index,
     source: &impl Fetch,
@@ -77,7 +78,8 @@ impl Verified for Index {
     }
 }
 
-/// Adds the check of the signatures. They prove something only for keys that the caller has named, which opening has checked.
+/// Adds the check of the signatures. Only those by keys that the caller has named prove anything. Opening has
+/// checked them.
 fn add_signature(index: &Index, findings: Vec<String>, report: &mut Report) {
     let section = index.seal.as_deref().filter(|_| index.flags().contains(Flags::SIGNED));
     let Some(section) = section else { return author::add_signature(&index.plain, report, findings) };

@@ -13,18 +13,18 @@ use crate::seal::read::{read_table, sealed, table_place};
 use crate::seal::{hex, pages_of};
 use crate::sealed::plain;
 
-/// How many bytes are decrypted at once.
+/// The number of bytes that are decrypted at once.
 const PIECE: u64 = 1 << 20;
 
-/// What the checks of a sealed file found.
+/// The findings about a sealed file.
 #[derive(Default)]
 pub(crate) struct SealFindings {
     pub(crate) digests: Vec<String>,
     pub(crate) encryption: Vec<String>,
 }
 
-/// Compares the digests of all tensors and pages, and decrypts everything that a key decrypts. `fault` is the reason if the pass
-/// that hashed them was not completed.
+/// Compares the digests of all tensors and pages, and decrypts everything that a key decrypts. `fault` is the
+/// reason if the pass that hashes the tensors was not completed.
 pub(super) async fn run(
     index: &Index,
     hashed: &Hashed<'_>,
@@ -58,7 +58,7 @@ pub(super) async fn run(
     found
 }
 
-/// The result of the signature check, as text: trusted signatures were checked when the file was opened.
+/// Formats the result of the signature check. Trusted signatures were checked when the file was opened.
 pub(crate) fn signers(section: &Section) -> String {
     let signed = section.records.iter().map(|record| match record.signed {
         Some(signed) if section.trusted.contains(&signed.key_id) => {
@@ -75,11 +75,11 @@ pub(crate) fn signers(section: &Section) -> String {
     }
 }
 
-/// Checks the digests of all tensors, and their tables of pages.
+/// Checks the digests of all tensors, and their page tables.
 async fn digests(index: &Index, hashed: &Hashed<'_>, source: &impl Fetch, found: &mut Vec<String>) {
     let section = hashed.section();
     for (position, extent) in section.body.extents.iter().enumerate() {
-        // A tensor that was not hashed overlaps another, which is a finding of its own.
+        // A tensor that was not hashed overlaps another one, which is a finding of its own.
         if hashed.digest(position).is_some_and(|digest| digest != extent.digest) {
             found.push(finding(index, section, position, &SealFault::Digest));
         }
@@ -93,7 +93,7 @@ async fn digests(index: &Index, hashed: &Hashed<'_>, source: &impl Fetch, found:
     }
 }
 
-/// A finding about a tensor, whose name may be hidden.
+/// Formats a finding about a tensor, whose name may be hidden.
 fn finding(index: &Index, section: &Section, position: usize, fault: &SealFault) -> String {
     let at = section.data_offset.saturating_add(section.extent(position).map_or(0, |extent| extent.offset));
     about(&index.plain, position, None, at, fault)

@@ -12,7 +12,7 @@ use crate::seal::Section;
 pub struct Seals {
     digests: Vec<String>,
     encryption: Vec<String>,
-    /// The number of tensors in all of them.
+    /// The number of tensors in all shards.
     tensors: usize,
     /// Whether digests were checked.
     is_hashed: bool,

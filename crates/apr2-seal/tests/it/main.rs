@@ -1,4 +1,5 @@
-//! The tests of this crate, a module for each subject, in one program: a program for each would be linked with all that the crate needs.
+//! The tests of this crate, one module per subject. They form one program, so the crate and its dependencies
+//! are linked only once.
 
 mod seal;
 mod seal_limits;

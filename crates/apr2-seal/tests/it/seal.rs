@@ -1,4 +1,5 @@
-//! The vectors of SEAL 1 (`testdata/seal/`): every file is read, every outcome and every tampered variant is what they say.
+//! The vectors of SEAL 1 (`testdata/seal/`): reads every file, and checks every stated outcome and every
+//! tampered variant.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ fn objects(value: &Object, key: &str) -> Vec<Object> {
     value.get(key).unwrap().as_array().unwrap().iter().map(|item| item.clone().into_object()).collect()
 }
 
-/// What a vector says that the caller names and brings.
+/// Returns the caller's demands and keys according to a vector.
 fn access(vectors: &Object, case: &Object) -> Access {
     let mut access = Access::new();
     for name in list(case, "trust") {
@@ -90,7 +91,8 @@ fn open(bytes: &[u8], access: Access) -> Result<Reader<&[u8]>, Error> {
     OpenOptions::new().with_extension(access).open_source(bytes)
 }
 
-/// The name of the check that fails; header, footer and truncation keep their own errors.
+/// Returns the name of the check that fails. Faults of the header, the footer and truncated files keep their
+/// own errors.
 fn name(error: &Error) -> String {
     match error {
         Error::Malformed { fault: Fault::Seal(fault), .. } => {
@@ -102,7 +104,7 @@ fn name(error: &Error) -> String {
     }
 }
 
-/// `ok`, or the first check that fails in opening or verifying.
+/// Returns `ok`, or the first check that fails when opening or verifying.
 fn outcome(bytes: &[u8], access: Access) -> String {
     let reader = match open(bytes, access) {
         Ok(reader) => reader,
@@ -145,7 +147,7 @@ fn every_file_holds_what_the_vectors_say() {
             let stored = reader.index().location(position).unwrap();
             assert_eq!(Some(stored.stored_nbytes), tensor.get("size").unwrap().as_u64());
             assert_eq!(*blake3::hash(values.bytes()).as_bytes(), digest, "{name} {}", info.name);
-            // Every part of it alone.
+            // Every part of it, read alone.
             let whole = values.bytes();
             for (begin, end) in [(0, 1), (1, 5000), (4090, 4100), (whole.len() / 2, whole.len())] {
                 let (begin, end) = (begin.min(whole.len()), end.min(whole.len()));
@@ -185,7 +187,7 @@ type Files = BTreeMap<String, Arc<[u8]>>;
 const FIRST: &str = "model-00001-of-00002.apr";
 const SECOND: &str = "model-00002-of-00002.apr";
 
-/// The set of the vectors, changed.
+/// Returns the set of the vectors after a change.
 fn set(change: impl FnOnce(&mut Files)) -> MemoryFiles {
     let read = |name: &str| (name.to_owned(), fs::read(folder().join("set").join(name)).unwrap().into());
     let mut files: Files = ["model.apr", FIRST, SECOND].into_iter().map(read).collect();
@@ -199,7 +201,7 @@ fn edited(files: &mut Files, from: &str, to: &str) {
     files.insert("model.apr".to_owned(), text.replacen(from, to, 1).into_bytes().into());
 }
 
-/// Opens a set and reads all of it; or the first check that fails.
+/// Opens a set and reads all of it. Returns the first check that fails.
 fn set_outcome(files: MemoryFiles, access: Access) -> String {
     let options = OpenOptions::new().with_extension(access);
     let read = || -> Result<(), Error> {
@@ -228,7 +230,7 @@ fn a_set_is_what_its_signers_have_signed() {
         let (first, second) = (files[FIRST].clone(), files[SECOND].clone());
         files.insert(FIRST.to_owned(), second);
         files.insert(SECOND.to_owned(), first);
-        // Sizes are not signed: they change with who can open a shard.
+        // Sizes are not signed, because they change when a shard is rekeyed.
         for (from, to) in [("4136", "x"), ("5080", "4136"), ("\"size\": x", "\"size\": 5080")] {
             edited(files, from, to);
         }
@@ -282,13 +284,14 @@ fn a_sealed_set_is_read_again() {
     let reader = open(access.clone().open_with(carol));
     assert_eq!(reader.tensor("b").unwrap().bytes(), [2; 100_000]);
     assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
-    // Without a key the set is still what alice has signed, and says that its values cannot be read.
+    // Without a key the set is still what alice has signed, and reports that its values cannot be read.
     let locked = open(access);
     assert!(locked.verify(VerifyLevel::Full).is_ok());
     assert!(locked.tensor("b").unwrap_err().to_string().contains("SealNoKey"));
 }
 
-/// The manifest of a set whose index is hidden names no tensor: the shards do, to whoever has a key.
+/// The manifest of a set whose index is hidden lists no tensors. The shards list them for readers that have a
+/// key.
 #[test]
 fn a_set_that_hides_its_index_is_read_again() {
     let metadata = Metadata::new("tiny", Object::from_iter([("layers", 2)]));
@@ -311,7 +314,7 @@ fn a_set_that_hides_its_index_is_read_again() {
     assert_eq!(reader.tensor("b").unwrap().bytes(), [2; 100_000]);
     assert_eq!(reader.metadata().unwrap(), &metadata);
     assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
-    // Without a key it is still what alice has signed.
+    // Without a key the set is still what alice has signed.
     for access in [Access::new(), trust()] {
         let locked = open(access).unwrap();
         assert!(locked.index().hides_names() && locked.index().names().is_empty());
@@ -320,7 +323,7 @@ fn a_set_that_hides_its_index_is_read_again() {
     }
     let other = open(Access::new().open_with(Identity::from_bytes(&[3; 32]))).unwrap_err().to_string();
     assert!(other.contains("SealNoKey") && other.contains("m-00001-of-00002.apr"), "{other}");
-    // An index that is opened again is not taken for what another caller demands.
+    // An index that is reused with other demands is checked against them.
     let again = |options: &OpenOptions| {
         let set = SetReader::with_index(Arc::clone(reader.index()), folder.files(), options);
         set.tensor("b").map(|tensor| tensor.bytes().to_vec())
@@ -332,7 +335,8 @@ fn a_set_that_hides_its_index_is_read_again() {
     assert!(error.contains("SealNoTrustedSignature"), "{error}");
 }
 
-/// Files that ours writes, in all forms: what changes is told by whoever trusts a key, and by whoever has only a key.
+/// Files by our writer, in all forms. Readers that trust a key detect changes, and so do readers that have
+/// only a key.
 #[test]
 fn no_byte_of_a_sealed_file_can_change_unseen() {
     let metadata = Metadata::new("tiny", Object::default());
@@ -367,7 +371,7 @@ fn no_byte_of_a_sealed_file_can_change_unseen() {
         for len in (0..good.len()).step_by(97) {
             assert!(open(&good[..len], access.clone()).is_err(), "cut to {len}");
         }
-        // A key that is not its own, and none.
+        // A wrong key, and no key.
         let other = Access::new().open_with(Identity::from_bytes(&[3; 32]));
         assert_eq!(outcome(&good, other), if encrypts { "SealNoKey" } else { "SealMissing" });
         if encrypts {
@@ -378,7 +382,7 @@ fn no_byte_of_a_sealed_file_can_change_unseen() {
     }
 }
 
-/// Two files of one key share nothing that could be put into the other.
+/// Two files for the same key share no parts that could be moved from one to the other.
 #[test]
 fn parts_of_another_file_are_told() {
     let metadata = Metadata::new("tiny", Object::default());
@@ -410,7 +414,7 @@ fn parts_of_another_file_are_told() {
         bytes[at..at + len].copy_from_slice(from);
         bytes
     };
-    // A tensor of the other file; the tensor beside it.
+    // A tensor of the other file, and the neighbouring tensor.
     assert_eq!(failed(&with(data, 216, &second[data..data + 216])), "SealSegment");
     assert_eq!(failed(&with(data, 216, &first[data + 256..data + 256 + 216])), "SealSegment");
     // The keys of the other file.
@@ -428,14 +432,14 @@ fn passphrases_that_cost_too_much_are_not_tried() {
     assert!(matches!(&*seal(Argon2Caps { memory: 1023, ..caps }), "SealLimit"));
     assert!(matches!(&*seal(Argon2Caps { passes: 1, ..caps }), "SealLimit"));
     assert!(matches!(&*seal(Argon2Caps { work: 2047, ..caps }), "SealLimit"));
-    // 4 TiB: nothing is allocated for it. The numbers are after type, length and salt.
+    // 4 TiB, for which nothing is allocated. The parameters come after the type, the length and the salt.
     let slot = bytes.len() - 64 - 64 - 88;
     let mut hostile = bytes.clone();
     hostile[slot + 16..slot + 20].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(bounded(1 << 20, || outcome(&hostile, Access::new().open_with(phrase()))), "SealLimit");
 }
 
-/// What prints an access, its parts or an error prints no secret.
+/// Printing an access, its parts or an error reveals no secret.
 #[test]
 fn nothing_secret_is_printed() {
     let secret = [0xa7; 32];
@@ -464,7 +468,7 @@ fn keys_that_protect_nothing_are_refused() {
     assert!(Recipient::from_bytes(&Identity::from_bytes(&[9; 32]).recipient().to_bytes()).is_ok());
 }
 
-/// A verification that is stopped says so once, and not of every tensor that it has not decrypted.
+/// A verification that is stopped reports this once, and not for every tensor that it has not decrypted.
 #[test]
 fn a_verification_that_is_stopped_ends() {
     let metadata = Metadata::new("tiny", Object::default());

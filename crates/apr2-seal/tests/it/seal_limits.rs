@@ -1,5 +1,5 @@
-//! Numbers of a sealed file that no writer makes, each refused by name before anything is allocated for it; and what the writer
-//! refuses before it writes.
+//! Numbers in a sealed file that no writer produces are refused by name before anything is allocated for
+//! them. Also what the writer refuses before it writes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::fs;
@@ -21,7 +21,7 @@ fn number(bytes: &[u8], at: usize) -> usize {
     usize::try_from(u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())).unwrap()
 }
 
-/// Where the parts of a file begin.
+/// The offsets of the parts of a file.
 struct At {
     trailer: usize,
     body: usize,
@@ -36,7 +36,7 @@ fn at(bytes: &[u8]) -> At {
     At { trailer, body, signatures, keys: signatures + (number(bytes, trailer + 32) & 0xffff_ffff) }
 }
 
-/// What opening says, while it holds little more than the file.
+/// Returns the result of opening, which may hold little more memory than the file.
 fn opened(bytes: &[u8], access: Access) -> String {
     let open = || OpenOptions::new().with_extension(access).open_source(bytes).map(|_| ());
     match bounded((16 << 10) + 5 * bytes.len(), open) {
@@ -48,7 +48,7 @@ fn opened(bytes: &[u8], access: Access) -> String {
     }
 }
 
-/// A file with signatures and keys of any bytes, and sizes that fit.
+/// Builds a file with these bytes as signatures and keys, and matching sizes.
 fn with_sections(bytes: &[u8], signatures: &[u8], keys: &[u8]) -> Vec<u8> {
     let At { trailer, signatures: from, .. } = at(bytes);
     let mut out = [&bytes[..from], signatures, keys, &bytes[trailer..]].concat();
@@ -157,7 +157,7 @@ fn signatures_and_keys_that_are_too_long_or_cut_are_refused() {
         let bytes = with_sections(&bytes, signatures, &keys);
         assert_eq!(opened(&bytes, Access::new()), expected, "{what}");
     }
-    // Types that nobody knows open nothing, and are no reason to refuse the file.
+    // Unknown slot types open nothing, but do not make the file invalid.
     let unknown = with_sections(&bytes, signatures, &slots(&record(0x8000, 100, 100), 1));
     let access = Access::new().open_with(Identity::from_bytes(&[5; 32]));
     assert_eq!(opened(&unknown, access), "SealNoKey");
@@ -167,7 +167,8 @@ fn max_u32() -> [u8; 4] {
     u32::MAX.to_le_bytes()
 }
 
-/// Each parameter beyond its cap is refused before Argon2id takes any memory; what is within them is tried.
+/// Each parameter beyond its cap is refused before Argon2id takes any memory. Parameters within the caps are
+/// tried.
 #[test]
 fn argon2_parameters_are_capped_one_by_one() {
     let bytes = vector("encrypted-passphrase.apr");
@@ -188,13 +189,13 @@ fn argon2_parameters_are_capped_one_by_one() {
         let fields = [memory, passes, lanes].map(u32::to_le_bytes).concat();
         bytes[slot + 16..slot + 28].copy_from_slice(&fields);
         assert_eq!(opened(&bytes, phrase()), "SealLimit", "{what}");
-        // Whoever raises one cap has not raised the others.
+        // Raising one cap does not raise the others.
         let caps = Argon2Caps { lanes: 17, passes: 65, ..Argon2Caps::default() };
         if matches!(what, "4 TiB" | "1 GiB in 5 passes" | "no lane") {
             assert_eq!(opened(&bytes, phrase().argon2_caps(caps)), "SealLimit", "{what}");
         }
     }
-    // A slot beyond the caps does not keep another from being tried.
+    // A slot beyond the caps does not keep other slots from being tried.
     let At { signatures, keys, trailer, .. } = at(&bytes);
     let mut both = bytes[keys..trailer].to_vec();
     let mut hostile = both[8..104].to_vec();
@@ -207,7 +208,7 @@ fn argon2_parameters_are_capped_one_by_one() {
     assert!(open.unwrap_err().to_string().contains("SealKeysMac"), "the second slot opens");
 }
 
-/// A file that lost its seal section and still says what it was.
+/// A file that lost its seal section, but whose flags still say that it was sealed.
 #[test]
 fn a_stripped_section_is_told() {
     for (name, is_signed) in [("signed.apr", true), ("encrypted-recipient.apr", false)] {
@@ -226,7 +227,8 @@ fn a_stripped_section_is_told() {
             assert!(expected.contains(&&*opened(&stripped, access)), "{name}");
         }
         if is_signed {
-            // Where nothing is demanded, it is a file of the draft that claims to be signed; verify says that it is not.
+            // Without demands, this is a file of the draft that claims to be signed. Verify reports that it
+            // is not.
             let reader = OpenOptions::new().open_source(&stripped[..]).unwrap();
             let report = reader.verify(VerifyLevel::Full);
             assert!(report.errors.iter().any(|error| error.contains("SIGNED is set")), "{report:?}");
@@ -236,7 +238,7 @@ fn a_stripped_section_is_told() {
     }
 }
 
-/// Values that nobody may ask for.
+/// Values that must not be requested.
 struct Untouched;
 
 impl TensorData for Untouched {
@@ -275,7 +277,7 @@ fn what_the_writer_cannot_seal_it_refuses_before_it_writes() {
     assert!(refused(&signers, [spec(1)]).contains("64 KiB"));
 }
 
-/// Only the flags say that the file is sealed: where a trailer should be, there is none.
+/// Only the flags say that the file is sealed. It has no trailer.
 #[test]
 fn flags_alone_do_not_make_a_sealed_file() {
     let specs = [TensorSpec::new("w", DType::U8, vec![100])];
@@ -306,7 +308,7 @@ fn flags_alone_do_not_make_a_sealed_file() {
     assert!(OpenOptions::new().with_extension(access).open_source(with(0x20)).is_err());
 }
 
-/// A tensor of several jobs, parts and segments, in a file and elsewhere.
+/// A tensor of several jobs, parts and segments, in a local file and elsewhere.
 #[test]
 fn an_encrypted_tensor_is_read_without_a_second_buffer_of_its_length() {
     const PLAIN: usize = (5 << 20) + (64 << 10) + 12;
@@ -336,14 +338,14 @@ fn an_encrypted_tensor_is_read_without_a_second_buffer_of_its_length() {
     assert_eq!(far.tensor("w").unwrap().bytes(), values);
     assert_eq!(source.reads(), 1, "where each read may be a request, there is one");
 
-    // Parts that begin or end within a segment, and those that do not.
+    // Parts that begin or end inside a segment, and parts that do not.
     let segment = 64 << 10;
     for range in [0..segment, segment..3 * segment, 5..PLAIN, 0..segment + 1, 40 * segment..PLAIN, 7..9] {
         let mut part = vec![0; range.len()];
         near.read_into(0, range.start as u64, &mut part).unwrap();
         assert_eq!(part, values[range.clone()], "{range:?}");
     }
-    // Nothing of a segment is shown that has been changed, whichever it is.
+    // A changed segment reveals nothing, whichever it is.
     let start = usize::try_from(near.index().location(0).unwrap().offset.unwrap()).unwrap();
     for segment_number in [0, 17, 80] {
         let mut broken = bytes.clone();

@@ -1,5 +1,6 @@
-//! An independent reader in Python, over PyPI's `cryptography` and `blake3`, agrees with the test vectors of SEAL 1 and with what we
-//! write: random models, signed, encrypted for anybody, hidden, compressed, in shards.
+//! Compares with an independent reader in Python, based on PyPI's `cryptography` and `blake3`, on the test
+//! vectors of SEAL 1 and on what we write: random models that are signed, encrypted in every way, hidden,
+//! compressed, or in shards.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::fs;
@@ -12,7 +13,7 @@ use apr2_seal::{
 };
 use modelfmt_write::NewFolder;
 
-/// What the oracle says of each case.
+/// Returns the oracle's result for each case.
 fn oracle(cases: Vec<Object>) -> Vec<Object> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cases.json");
@@ -33,7 +34,7 @@ fn objects(object: &Object, key: &str) -> Vec<Object> {
     object.get(key).unwrap().as_array().unwrap().iter().map(Value::into_object).collect()
 }
 
-/// A list of the vectors' names of keys, as the oracle takes keys.
+/// Returns a list of the vectors' key names in the form in which the oracle takes keys.
 fn named(vectors: &Object, case: &Object) -> Object {
     let at = |path: [&str; 3]| {
         let value = vectors.get(path[0]).unwrap().as_object().unwrap().get(path[1]).unwrap();
@@ -97,10 +98,10 @@ fn the_oracle_says_of_the_vectors_what_they_say() {
     }
 }
 
-/// Models that are sealed and read by the oracle.
+/// The number of models that are sealed, and read by the oracle.
 const MODELS: u64 = 40;
 
-/// Numbers that look random, and are the same each time.
+/// Reproducible numbers that look random.
 struct Noise(u64);
 
 impl Noise {
@@ -126,7 +127,7 @@ impl Noise {
     }
 }
 
-/// Lengths at which segments, blocks and pages begin or end, and some between.
+/// Lengths at which segments, blocks and pages begin or end, and some in between.
 const LENGTHS: [usize; 12] = [0, 1, 15, 16, 17, 1000, 65_535, 65_536, 65_537, 131_072, 262_128, 300_000];
 
 struct Model {
@@ -157,7 +158,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// How a model is sealed, and one case for each way to open it.
+/// Returns how a model is sealed, and one case for each way to open it.
 fn sealing(noise: &mut Noise, number: u64) -> (SealOptions, Vec<Object>) {
     let mut seal = SealOptions::new().revision(noise.below(9));
     let (mut trust, mut keys) = (Vec::new(), Vec::new());
@@ -179,7 +180,7 @@ fn sealing(noise: &mut Noise, number: u64) -> (SealOptions, Vec<Object>) {
         seal = seal.raw_key(RawKey::from_bytes(&secret), noise.bytes(usize::try_from(number).unwrap(), true));
         key("raw", &secret);
     }
-    // It takes 64 MiB, here and there.
+    // This takes 64 MiB here and in the oracle.
     if number % 8 == 4 {
         seal = seal.passphrase(Passphrase::from_bytes("Öffne dich".as_bytes()).unwrap());
         key("passphrase", "Öffne dich".as_bytes());
@@ -189,7 +190,7 @@ fn sealing(noise: &mut Noise, number: u64) -> (SealOptions, Vec<Object>) {
         let keys: Value = keys.into_iter().map(Value::from).collect();
         Object::from_iter([("trust", trust.clone()), ("keys", keys)])
     };
-    // Without a key everything but the values is checked.
+    // Without a key, everything but the values is checked.
     let cases = [Vec::new()].into_iter().chain(keys.into_iter().map(|key| vec![key])).map(case).collect();
     (seal, cases)
 }

@@ -1,4 +1,5 @@
-//! Verification of sealed files: how often it reads them, on how many processes, and what it says of those that cannot be read.
+//! Verification of sealed files: how often it reads them, on how many processes, and what it reports about
+//! unreadable files.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::io;
@@ -15,7 +16,8 @@ use apr2_seal::{
 };
 use testkit::CountingSource;
 
-/// A signed file of tensors of several pieces and of less than one, of a page and of less, and of none. Some of it can be compressed.
+/// Returns a signed file whose tensors take several pieces, less than a piece, a page, less than a page, and
+/// nothing. Some of them can be compressed.
 fn signed(compression: Compression, seal: &SealOptions) -> Vec<u8> {
     let noise = |n: usize| {
         let n = (n as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -37,7 +39,7 @@ fn alice() -> SealOptions {
     SealOptions::new().sign(SigningKey::from_bytes(&[1; 32]))
 }
 
-/// Signed files, compressed or not; and one that nobody here can decrypt.
+/// Returns signed files, compressed or not, and a file that cannot be decrypted here.
 fn subjects() -> Vec<(&'static str, Vec<u8>)> {
     let carol = Identity::from_bytes(&[2; 32]).recipient();
     vec![
@@ -47,7 +49,7 @@ fn subjects() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Memory that is shared by several processes, or fails from some byte on.
+/// Memory that several processes share, or that fails from some byte on.
 struct Memory {
     inner: CountingSource<Vec<u8>>,
     share: Option<Share>,
@@ -150,7 +152,7 @@ fn what_ends_the_pass_is_said_of_the_digests_too() {
         for check in ["crc", "digests"] {
             assert_eq!(status(&report, check), Status::Failed, "{name}: {check}");
         }
-        // Headers of blocks that cannot be read are findings of their own.
+        // Block headers that cannot be read are findings of their own.
         let (first, last) = (report.errors.first().unwrap(), report.errors.last().unwrap());
         assert!(first.contains("the disk is worn out") && first == last, "{name}: {:?}", report.errors);
 

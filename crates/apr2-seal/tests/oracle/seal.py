@@ -1,5 +1,5 @@
-"""Reads and verifies sealed APR2 files by the specification of SEAL 1, independently of ours: HPKE, HKDF and BLAKE3's tree are
-written here from their own specifications. Takes a file of cases, and prints what came of each as JSON."""
+"""Reads and verifies sealed APR2 files by the specification of SEAL 1, independently of our code: HPKE, HKDF and
+BLAKE3's tree are written here from their own specifications. Takes a file of cases, and prints each result as JSON."""
 import hashlib
 import hmac
 import json
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
-# Code of each dtype: elements and bytes of a block.
+# The elements and bytes of a block, by dtype code.
 BLOCKS = {0: (1, 4), 1: (1, 2), 2: (1, 2), 3: (1, 1), 4: (1, 2), 5: (1, 4), 6: (1, 8), 7: (1, 1),
           16: (32, 34), 17: (32, 18), 18: (32, 20), 19: (32, 22), 20: (32, 24)}
 COMPRESSED, SHARDED, ENCRYPTED, SIGNED, QUANTIZED = 1, 8, 16, 32, 64
@@ -232,7 +232,7 @@ def entries(index, count_there):
 
 
 class File:
-    """A file that has been opened, in the order of the specification."""
+    """A file, opened in the order that the specification requires."""
 
     def __init__(self, data, case):
         self.data, self.case = data, case

@@ -1,4 +1,4 @@
-//! The manifest in JSON: the shards, and which tensor is in which shard.
+//! The JSON manifest: the shards, and the shard of each tensor.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::CommonFault;
@@ -15,7 +15,7 @@ pub struct SetIndex {
     shards: Vec<Entry>,
     names: NameTable,
     /// For each tensor, the number of its shard.
-    homes: Vec<u32>,
+    shard_of: Vec<u32>,
     len: u64,
 }
 
@@ -30,20 +30,20 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Shard<'a> {
-    /// The path, relative to the manifest's folder; it never leads out of it.
+    /// The path, relative to the manifest's folder and always inside it.
     pub path: &'a str,
     /// The size of the file in bytes.
     pub size: u64,
-    /// The CRC-32 of the whole file; `None` if the manifest has anything but 8 lower-case hex digits.
+    /// The CRC-32 of the whole file, or `None` if the manifest has anything but 8 lower-case hex digits.
     ///
-    /// A shard ends in its own CRC, so this number depends only on the shard's length. It finds damage, as the shard's own CRC
-    /// does. It does not show that another intact shard of the same length has taken the shard's place; the tensors of the
-    /// shard show that.
+    /// A shard ends in its own CRC, so this number depends only on the shard's length. Like the shard's own
+    /// CRC, it detects damage. It does not detect that the shard was replaced by another intact shard of the
+    /// same length; the tensors of the shard do.
     pub crc32: Option<u32>,
 }
 
 impl SetIndex {
-    /// Reads the JSON text of a manifest. Keys that the specification does not name are skipped.
+    /// Parses the JSON text of a manifest. Skips keys that the specification does not name.
     ///
     /// # Errors
     /// If the text is not JSON, lacks a key, names a tensor or a file twice, maps a tensor to a shard that it does not list, or
@@ -52,8 +52,8 @@ impl SetIndex {
         Self::parse_with(text, limits, |_, _| Ok(()))
     }
 
-    /// Like [`parse`](Self::parse), but `also` gets the manifest and the number of its shards before the map of tensors is
-    /// read.
+    /// Does the same as [`parse`](Self::parse), and calls `also` with the manifest and the number of its
+    /// shards before reading the map of tensors.
     pub(crate) fn parse_with(
         text: &[u8],
         limits: &Limits,
@@ -74,7 +74,7 @@ impl SetIndex {
             apr_version: object.optional_str("apr_version").map_err(key)?.map(str::to_owned),
             shards: shards(object, limits)?,
             names: NameTable::default(),
-            homes: Vec::new(),
+            shard_of: Vec::new(),
             len: text.len() as u64,
         };
         also(object, manifest.shards.len())?;
@@ -89,7 +89,7 @@ impl SetIndex {
     /// Adds a tensor that a shard lists but the manifest does not.
     pub(crate) fn found_in(&mut self, name: &str, shard: u32) -> Result<(), CommonFault> {
         self.names.push(name)?;
-        self.homes.push(shard);
+        self.shard_of.push(shard);
         Ok(())
     }
 
@@ -100,44 +100,44 @@ impl SetIndex {
             || key(KeyError::new(name, "the number of a shard", Some(shard)).within("tensor_shard_map"));
         let shard = shard.as_u64().ok_or_else(expected)?;
         let shards = self.shards.len() as u64;
-        let home = u32::try_from(shard).ok().filter(|_| shard < shards);
-        let home = home.ok_or_else(|| malformed(part(), 0, Fault::NoSuchShard { shard, shards }))?;
+        let number = u32::try_from(shard).ok().filter(|_| shard < shards);
+        let number = number.ok_or_else(|| malformed(part(), 0, Fault::NoSuchShard { shard, shards }))?;
         let refused = part();
         self.names.push(name).map_err(|error| malformed(refused, 0, CommonFault::from(error)))?;
-        self.homes.push(home);
+        self.shard_of.push(number);
         Ok(())
     }
 
-    /// The version that the manifest states, such as `2.0.0`.
+    /// Returns the version that the manifest states, such as `2.0.0`.
     #[must_use]
     pub fn apr_version(&self) -> Option<&str> {
         self.apr_version.as_deref()
     }
 
-    /// The names of the tensors, in order.
+    /// Returns the names of the tensors, in order.
     #[must_use]
     pub const fn names(&self) -> &NameTable {
         &self.names
     }
 
-    /// The number of the shard that has the tensor at a position.
+    /// Returns the number of the shard that has the tensor at a position.
     #[must_use]
     pub fn shard_of(&self, position: usize) -> Option<usize> {
-        self.homes.get(position).map(|&home| home as usize)
+        self.shard_of.get(position).map(|&number| number as usize)
     }
 
-    /// The shards, in order.
+    /// Returns the shards, in order.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = Shard<'_>> {
         self.shards.iter().map(Entry::shard)
     }
 
-    /// The shard with this number, counted from 0.
+    /// Returns the shard with this number, counted from 0.
     #[must_use]
     pub fn shard(&self, number: usize) -> Option<Shard<'_>> {
         self.shards.get(number).map(Entry::shard)
     }
 
-    /// The length of the manifest's text in bytes.
+    /// Returns the length of the manifest's text in bytes.
     #[must_use]
     pub const fn text_len(&self) -> u64 {
         self.len

@@ -1,4 +1,4 @@
-//! The sharded form: a manifest, and shards that are APR2 files themselves (APR2 2.0, "Sharding").
+//! Sharded models: a manifest, and shards that are APR2 files themselves (APR2 2.0, "Sharding").
 
 mod index;
 mod plan;

@@ -1,4 +1,4 @@
-//! Plans a set from the descriptions of its tensors: which tensor goes into which shard.
+//! Plans a set from the descriptions of its tensors: divides tensors into shards.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
@@ -22,10 +22,10 @@ use crate::layout::{Plan, WriteOptions};
 use crate::metadata::{APR_VERSION, Metadata};
 use crate::wire::{DATA_ALIGNMENT, FOOTER_LEN, HEADER_LEN, INDEX_HEADER_LEN, MAGIC_END};
 
-/// A sharded model to write: a manifest, and shards `STEM-00001-of-0000N.apr` beside it.
+/// A sharded model to write: a manifest, and shards `STEM-00001-of-0000N.apr` in the same folder.
 ///
-/// Tensors keep their order. A tensor that would take a shard over [`WriteOptions::shard_size`] begins the next shard. The
-/// first shard has the model's metadata, the others only the three required keys.
+/// Tensors keep their order. A tensor that would make a shard larger than [`WriteOptions::shard_size`] begins
+/// the next shard. The first shard has the model's metadata, the others only the three required keys.
 #[derive(Clone, Debug)]
 pub struct SetPlan {
     manifest_name: String,
@@ -37,16 +37,17 @@ pub struct SetPlan {
 struct ShardPlan {
     name: String,
     plan: Plan,
-    /// The number of the shard's first tensor in the whole model.
+    /// The position in the whole model of the shard's first tensor.
     first: usize,
 }
 
 impl SetPlan {
-    /// Divides tensors into shards, and checks and lays out each of them. `manifest_name` is the file name of the manifest,
-    /// such as `model.apr`; the names of the shards begin with its stem.
+    /// Divides tensors into shards, and checks and lays out each shard. `manifest_name` is the file name of
+    /// the manifest, such as `model.apr`. The names of the shards begin with its stem.
     ///
     /// # Errors
-    /// If the format cannot hold a tensor or the metadata, or if the name is not a valid file name or is the name of a shard.
+    /// If the format cannot hold a tensor or the metadata, or if the name is not a valid file name or has the
+    /// form of a shard's name.
     pub fn new<'a>(
         manifest_name: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -73,18 +74,18 @@ impl SetPlan {
         Ok(Self { manifest_name: manifest_name.to_owned(), apr_version, shards })
     }
 
-    /// The shards, each with its name and its plan.
+    /// Returns the shards, each with its name and its plan.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, &Plan)> {
         self.shards.iter().map(|shard| (shard.name.as_str(), &shard.plan))
     }
 
-    /// The name of the manifest.
+    /// Returns the name of the manifest.
     #[must_use]
     pub fn manifest_name(&self) -> &str {
         &self.manifest_name
     }
 
-    /// Stores this tensor raw, even if the options ask for compression.
+    /// Stores this tensor raw, even if the options request compression.
     pub fn keep_raw(&mut self, tensor: usize) {
         let at = self.shards.partition_point(|shard| shard.first <= tensor);
         if let Some(shard) = at.checked_sub(1).and_then(|at| self.shards.get_mut(at)) {
@@ -92,12 +93,12 @@ impl SetPlan {
         }
     }
 
-    /// Writes the shards, then the manifest. `data` numbers the tensors in the order of their descriptions. The bytes do not
-    /// depend on the number of threads that `work` allows.
+    /// Writes the shards, then the manifest. `data` numbers the tensors in the order of their descriptions.
+    /// The bytes do not depend on the number of threads that `work` allows.
     ///
     /// # Errors
-    /// If a value cannot be read, if a file cannot be created or written, or if it exists and may not be replaced. Then no file
-    /// appears, unless only the last step fails.
+    /// If a value cannot be read; if a file cannot be created or written, or exists and may not be replaced.
+    /// In these cases no file appears, unless only the last step fails.
     pub fn write(
         &self,
         data: &dyn TensorData,
@@ -115,16 +116,17 @@ impl SetPlan {
         set.commit(manifest(self, &crcs, None, false)?.as_bytes())
     }
 
-    /// The shards, each of which can be written on its own.
+    /// Returns the shards. Each can be written separately.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
         self.shards.iter().map(|shard| SetPart::new(&shard.name, shard.first, shard.plan.tensors().len()))
     }
 
-    /// Writes one shard, which appears when it is complete; it belongs to no set until the manifest is written. The result is
-    /// the same as that of [`write`](Self::write), in any process and any number of times.
+    /// Writes one shard, which appears when it is complete. The shard does not belong to a set until the
+    /// manifest is written. With the same plan, any process writes the same bytes as [`write`](Self::write),
+    /// however often.
     ///
     /// # Errors
-    /// If a value cannot be read, the shard cannot be written, or there is no shard with this number.
+    /// If a value cannot be read, if the shard cannot be written, or if there is no such shard.
     pub fn write_part(
         &self,
         number: usize,
@@ -139,11 +141,11 @@ impl SetPlan {
         })
     }
 
-    /// Writes the manifest after all shards have been written. `parts` is what [`write_part`](Self::write_part) returned, in
-    /// order; the files themselves are not read.
+    /// Writes the manifest after all shards are written. `parts` has the results of
+    /// [`write_part`](Self::write_part), in order. The shards themselves are not read.
     ///
     /// # Errors
-    /// If the manifest cannot be written, or `parts` does not belong to this plan.
+    /// If the manifest cannot be written, or `parts` do not belong to this plan.
     pub fn finish(&self, parts: &[WrittenPart], files: &impl NewFiles) -> Result<(), WriteError> {
         let crc = |part: &WrittenPart| {
             let value = u32::from_le_bytes(part.digests.as_slice().try_into().ok()?);
@@ -159,7 +161,7 @@ impl SetPlan {
     /// Writes the model into an existing folder.
     ///
     /// # Errors
-    /// If a value cannot be read, a file cannot be written, or a file exists and may not be replaced.
+    /// If a value cannot be read or a file cannot be written, or if a file exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -172,11 +174,12 @@ impl SetPlan {
     }
 }
 
-/// The text of the manifest (APR2 2.0, "Manifest File"), with the keys in the specification's order, one per line. With
-/// `hides`, it leaves out tensors and metadata, because the shards hide them too.
+/// Formats the text of the manifest (APR2 2.0, "Manifest File"), with the keys in the specification's order,
+/// one per line. With `hides`, the manifest leaves out tensors and metadata, because the shards hide them
+/// too.
 ///
 /// # Errors
-/// If a value has no JSON form.
+/// If a value cannot be represented in JSON.
 pub fn manifest(
     plan: &SetPlan,
     crcs: &[Crc],
@@ -209,8 +212,8 @@ pub fn manifest(
         .map_err(|error| unfit(Part::new("manifest"), CommonFault::Metadata(error.to_string())))
 }
 
-/// The `crc32` that a manifest states for a shard of `len` bytes. A shard ends in its own CRC and its length, so the CRC of the
-/// whole file depends only on the length.
+/// Returns the `crc32` that a manifest states for a shard of `len` bytes. A shard ends in its own CRC and its
+/// length, so the CRC of the whole file depends only on the length.
 #[must_use]
 pub fn shard_crc(len: u64) -> u32 {
     // Bytes followed by their own CRC always have the same CRC.
@@ -218,7 +221,7 @@ pub fn shard_crc(len: u64) -> u32 {
     own.then(Crc::of(&MAGIC_END)).then(Crc::of(&len.to_le_bytes())).value
 }
 
-/// A path without the extension of its last component.
+/// Returns a path without the extension of its last component.
 fn stem(path: &str) -> &str {
     match path.rsplit_once('.') {
         Some((stem, extension)) if !extension.contains('/') && !stem.is_empty() => stem,
@@ -226,7 +229,8 @@ fn stem(path: &str) -> &str {
     }
 }
 
-/// Divides the tensors into shards, in order. There is always at least one, because it has the metadata.
+/// Divides the tensors into shards, in order. There is always at least one shard, because it has the
+/// metadata.
 fn divide<'a>(
     specs: impl IntoIterator<Item = TensorSpec<'a>>,
     metadata: &Metadata,
@@ -262,7 +266,8 @@ fn divide<'a>(
     Ok(plans)
 }
 
-/// The metadata of the shards after the first: only the three required keys (docs/formats/apr2.md#writing-shards).
+/// Returns the metadata of the shards after the first: only the three required keys
+/// (docs/formats/apr2.md#writing-shards).
 fn only_required(metadata: &Metadata) -> Metadata {
     let mut object = metadata.object().clone();
     object.retain(|key, _| matches!(key, "apr_version" | "model_type" | "architecture"));
@@ -282,7 +287,7 @@ impl Size {
     }
 
     fn with(self, spec: &TensorSpec<'_>, options: &WriteOptions) -> Self {
-        // The length of the tensor's entry; a scalar is written with one dimension.
+        // The length of the tensor's entry. A scalar is written with one dimension.
         let entry = 2 + spec.name.len() as u64 + 2 + 8 * spec.shape.len().max(1) as u64 + 28;
         let nbytes = spec.dtype.nbytes(&spec.shape).unwrap_or(0); // what cannot be counted, `Plan::new` refuses
         let begin = align_up(self.data, options.alignment.bytes()).unwrap_or(u64::MAX);
@@ -295,7 +300,7 @@ impl Size {
     }
 }
 
-/// Changes an error so that it counts tensors from the start of the model, not of the shard.
+/// Changes an error so that it counts tensors from the start of the model instead of the shard.
 fn renumbered(error: WriteError, first: usize) -> WriteError {
     match error {
         WriteError::Unsupported { mut part, fault } => {
@@ -308,7 +313,7 @@ fn renumbered(error: WriteError, first: usize) -> WriteError {
     }
 }
 
-/// Checks names across shards; each plan has only checked its own tensors.
+/// Checks that names are unique across shards. Each plan has only checked its own tensors.
 fn check_unique(shards: &[ShardPlan]) -> Result<(), WriteError> {
     let mut names = NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {

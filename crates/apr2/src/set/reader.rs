@@ -1,4 +1,4 @@
-//! Opens sharded models: implements the traits of modelfmt-core's reader for this format.
+//! Opens sharded models: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Error, Execution, FetchFiles, Limits, OpenSet, Report, VerifyLevel, author::ShardMap};
@@ -11,7 +11,7 @@ use crate::metadata::Metadata;
 /// An open sharded model: its [`SetIndex`] and its shards.
 pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-/// An open sharded model whose files arrive later, such as from an object store.
+/// An open sharded model whose files are asynchronous, such as in an object store.
 pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 impl ShardMap for SetIndex {
@@ -56,19 +56,19 @@ impl ShardMap for SetIndex {
         self.shard(number).map(|shard| shard.size)
     }
 
-    /// Major and minor of the manifest's `apr_version`.
+    /// Returns the major and minor version in the manifest's `apr_version`.
     fn version_text(&self) -> Option<String> {
         let version = self.apr_version()?;
         let end = version.match_indices('.').nth(1).map_or(version.len(), |(at, _)| at);
         version.get(..end).map(str::to_owned)
     }
 
-    /// The metadata of the first shard.
+    /// Returns the metadata of the first shard.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Metadata> {
         set.metadata_of(0).await
     }
 
-    /// The first shard: metadata, flags and alignment come from it.
+    /// Returns the first shard. It provides the metadata, the flags and the alignment.
     fn described_by(&self) -> Option<usize> {
         Some(0)
     }

@@ -1,4 +1,4 @@
-//! Checks a sharded model: each shard by itself and against the manifest.
+//! Verifies a set: its manifest, each shard by itself, and each shard against the manifest.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ struct Found {
     is_compressed: bool,
 }
 
-/// The report on a set that only the flags of its shards can mark as signed.
+/// Verifies a set without checking signatures, which only the flags of its shards can indicate.
 pub(super) async fn report<F: FetchFiles>(
     manifest: &SetIndex,
     set: &OpenSet<SetIndex, F>,
@@ -39,8 +39,9 @@ pub(super) async fn report<F: FetchFiles>(
     report
 }
 
-/// Checks a set with this manifest. Returns the report, and what the seals of the shards showed. `signature` adds the check of
-/// signatures to the report; it gets whether a shard has the flag SIGNED, and the findings so far.
+/// Verifies a set with this manifest. Returns the report and the results of the shards' seals. `signature`
+/// adds the check of signatures to the report. It is called with whether a shard has the flag SIGNED, and
+/// with the findings so far.
 pub async fn verify_set<M, F>(
     manifest: &SetIndex,
     set: &OpenSet<M, F>,
@@ -131,7 +132,7 @@ fn manifest_itself(manifest: &SetIndex, found: &mut Found) {
     }
 }
 
-/// Adds the findings about one shard by itself to `found`.
+/// Adds the findings about a single shard to `found`.
 fn one_shard(number: usize, shard: Shard<'_>, index: &Index, of_shard: Findings, found: &mut Found) {
     let file = Shortened(shard.path);
     let named = |text: String| format!("shard {file:?}: {text}");
@@ -177,7 +178,7 @@ fn compare(shard: Shard<'_>, crc: Crc, found: &mut Found) {
     }
 }
 
-/// The CRC of a shard that cannot be opened as an APR2 file.
+/// Computes the CRC of a shard that cannot be opened as an APR2 file.
 async fn unreadable<M: ShardMap, F: FetchFiles>(
     set: &OpenSet<M, F>,
     number: usize,
@@ -201,29 +202,31 @@ async fn unreadable<M: ShardMap, F: FetchFiles>(
     }
 }
 
-/// Checks that every tensor that the manifest maps to a shard is there, and that every tensor of a shard is in the map.
+/// Checks that every tensor in the manifest is in its shard, and that every tensor of a shard is in the
+/// manifest.
 fn map(manifest: &SetIndex, indexes: &[Option<&Index>], found: &mut Found) {
     for (position, name) in manifest.names().iter().enumerate() {
-        let Some(home) = manifest.shard_of(position) else { continue };
-        let Some(Some(index)) = indexes.get(home) else { continue }; // a shard that does not open is a finding
+        let Some(shard) = manifest.shard_of(position) else { continue };
+        let Some(Some(index)) = indexes.get(shard) else { continue }; // a shard that does not open is a finding
         if index.tensors().find(name).is_none() {
-            let (file, name) = (manifest.shard(home).map_or("", |shard| shard.path), Shortened(name));
+            let (file, name) = (manifest.shard(shard).map_or("", |shard| shard.path), Shortened(name));
             let what = format!("it does not have tensor {name:?}, which the manifest maps to it");
             found.structure.push(format!("shard {:?}: {what}", Shortened(file)));
         }
     }
-    let home = |name| manifest.names().find(name).and_then(|position| manifest.shard_of(position));
+    let shard_of = |name| manifest.names().find(name).and_then(|position| manifest.shard_of(position));
     for (number, (shard, index)) in manifest.shards().zip(indexes).enumerate() {
         let file = Shortened(shard.path);
         let tensors = index.iter().flat_map(|index| index.tensors());
-        let mut strangers = tensors.filter(|tensor| home(tensor.name) != Some(number));
-        // Many paths may lead to the same file. The cap keeps the number of findings from growing with paths × tensors.
-        for tensor in strangers.by_ref().take(MAX_UNMAPPED) {
+        let mut unmapped = tensors.filter(|tensor| shard_of(tensor.name) != Some(number));
+        // Many paths may lead to the same file. The cap keeps the number of findings from growing with paths
+        // × tensors.
+        for tensor in unmapped.by_ref().take(MAX_UNMAPPED) {
             let what =
                 format!("it has tensor {:?}, which the manifest does not map to it", Shortened(tensor.name));
             found.structure.push(format!("shard {file:?}: {what}"));
         }
-        let more = strangers.count();
+        let more = unmapped.count();
         if more > 0 {
             let what = format!("it has {more} more tensors that the manifest does not map to it");
             found.structure.push(format!("shard {file:?}: {what}"));
@@ -231,5 +234,5 @@ fn map(manifest: &SetIndex, indexes: &[Option<&Index>], found: &mut Found) {
     }
 }
 
-/// How many unmapped tensors of a shard get a finding of their own.
+/// The most unmapped tensors of a shard that get a finding of their own.
 const MAX_UNMAPPED: usize = 20;

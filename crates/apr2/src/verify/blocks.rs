@@ -8,11 +8,11 @@ use crate::blocks::Compressed;
 use crate::error::{Error, Result};
 use crate::index::Index;
 
-/// Decodes the LZ4 blocks of the tensor at a position and returns the faults; none if it is not compressed. `source` has the
-/// plaintext of the blocks at the tensor's offset in the file.
+/// Decodes the LZ4 blocks of the tensor at a position and returns the faults. Returns none if the tensor is
+/// not compressed. `source` has the plaintext of the blocks at the tensor's offset in the file.
 ///
 /// # Errors
-/// If the blocks cannot be read, or if `work` cancels.
+/// If the blocks cannot be read, or if the progress callback of `work` stops it.
 pub async fn check_blocks(
     index: &Index,
     position: usize,

@@ -1,8 +1,8 @@
-//! The pass over a file with LZ4 blocks when several processes share it, such as the workers of a web page.
+//! The pass over a file with LZ4 blocks that several processes share, such as the workers of a web page.
 //!
-//! Threads of one process find the offsets of all blocks before they decode them. If several processes share a file, each of
-//! them would have to find all these offsets, and each block length may be a slow read. So each process takes whole tensors,
-//! and reads them once, in order.
+//! The threads of one process find the offsets of all blocks before they decode them. If several processes
+//! share a file, each of them would have to find all these offsets, and each block header may be a slow read.
+//! So each process takes whole tensors and reads them once, in order.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -80,7 +80,7 @@ const fn len_of(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 
-/// Decodes the blocks of a tensor in order. A tensor with broken block headers has no other findings.
+/// Decodes the blocks of a tensor in order. If a block header is broken, the tensor has no other findings.
 async fn check<L: Seal>(
     window: &mut Window<'_, impl Fetch, L>,
     tensor: &Compressed<'_>,
@@ -123,13 +123,13 @@ struct Window<'a, S, L: Seal> {
     plan: &'a Plan<'a, L>,
     bytes: AlignedBuf,
     seen: Seen,
-    /// Computes the digests that the seal wants, if there is a seal.
+    /// Computes the digests that the seal needs, if there is a seal.
     digests: Option<ledger::Hasher<'a, L::Kind, 1>>,
     /// The end of the unit.
     end: u64,
 }
 
-/// The CRC of a unit, as far as it has been computed.
+/// The CRC of the part of a unit that has been read.
 #[derive(Default)]
 struct Seen {
     /// The offset in the file of the first byte in memory.
@@ -160,12 +160,12 @@ impl<S: Fetch, L: Seal> Window<'_, S, L> {
         let _ = self.bytes.resize(0);
     }
 
-    /// The end of the bytes in memory.
+    /// Returns the end of the bytes in memory.
     fn read_end(&self) -> u64 {
         self.seen.start.saturating_add(self.bytes.as_slice().len() as u64)
     }
 
-    /// Drops the bytes before `from` and reads more; returns false at the end of the unit.
+    /// Drops the bytes before `from` and reads more. Returns false at the end of the unit.
     async fn more(&mut self, from: u64, piece: &mut Piece<L::Kind>) -> Result<bool, ScanError> {
         self.seen.go_on(&self.bytes, from);
         let (at, kept) = (self.read_end(), self.seen.index(from)..self.bytes.as_slice().len());

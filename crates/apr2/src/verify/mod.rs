@@ -1,4 +1,4 @@
-//! Checks a file and reports every finding.
+//! Checks a file and reports every finding. The check names are the same as in `modelfmt verify`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod blocks;
@@ -31,8 +31,8 @@ pub struct Findings {
     pub pass: Option<Pass>,
 }
 
-/// Runs the checks on one file. `seal` is its seal, or the reason why there is none to check. At [`VerifyLevel::Full`], reading
-/// the file also completes the ledger of the seal.
+/// Runs the checks on one file. `seal` is the file's seal, or the reason why none is checked. At
+/// [`VerifyLevel::Full`], reading the file also completes the seal's ledger.
 pub async fn findings<S: Seal>(
     index: &Index,
     seal: Result<&S, &str>,
@@ -52,7 +52,7 @@ pub async fn findings<S: Seal>(
     }
 }
 
-/// Runs the checks on a file that only its flags can mark as signed.
+/// Runs the checks on a file without checking signatures, which only its flags can indicate.
 pub(crate) async fn plain(
     index: &Index,
     source: &impl Fetch,
@@ -62,8 +62,8 @@ pub(crate) async fn plain(
     findings::<Unsealed>(index, Err(NOT_BUILT_IN), source, level, work).await
 }
 
-/// The report on one file. APR2 has no checksum that covers structure alone, so [`VerifyLevel::Control`] checks no more than
-/// [`VerifyLevel::Header`].
+/// Verifies one file. APR2 has no checksum that covers only the structure, so [`VerifyLevel::Control`] checks
+/// no more than [`VerifyLevel::Header`].
 pub(crate) async fn report(
     index: &Index,
     source: &impl Fetch,
@@ -76,7 +76,8 @@ pub(crate) async fn report(
 }
 
 impl Findings {
-    /// The report. `signature` adds the check of signatures to it, and gets the findings about them.
+    /// Makes the report. `signature` adds the check of signatures to it, and is called with the findings
+    /// about them.
     #[must_use]
     pub fn report(
         self,
@@ -129,7 +130,7 @@ fn structure(index: &Index, is_sealed: bool) -> Vec<String> {
     found
 }
 
-/// Checks the required keys, whose absence does not prevent opening (APR2 2.0, "Required Keys")
+/// Checks the required keys. A file opens without them (APR2 2.0, "Required Keys")
 /// (docs/formats/apr2.md#metadata).
 fn required_keys(index: &Index, found: &mut Vec<String>) {
     let at = index.sections().metadata.offset();
@@ -243,11 +244,12 @@ fn overlapping(index: &Index, found: &mut Vec<String>) {
     }
 }
 
-/// Why this crate cannot check a signature: it does not read seal sections.
+/// The reason why this crate cannot check a signature: it does not read seal sections.
 const NOT_BUILT_IN: &str =
     "nothing that could is built in (the crate modelfmt-apr2-seal; in modelfmt its feature `seal`)";
 
-/// A finding for a file with the flag SIGNED whose signature cannot be checked (docs/formats/apr2.md#encrypted-and-signed).
+/// Returns a finding if the file has the flag SIGNED and its signature cannot be checked
+/// (docs/formats/apr2.md#encrypted-and-signed).
 fn signature(index: &Index, why: &str) -> Vec<String> {
     if !index.flags().contains(Flags::SIGNED) {
         return Vec::new();
@@ -256,7 +258,7 @@ fn signature(index: &Index, why: &str) -> Vec<String> {
     vec![finding(&Part::new("header").with_field("flags"), 8, what)]
 }
 
-/// A finding about one tensor, whose values begin at byte `at`.
+/// Formats a finding about one tensor, whose values begin at byte `at`.
 pub fn about(
     index: &Index,
     position: usize,

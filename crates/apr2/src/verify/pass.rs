@@ -27,7 +27,7 @@ pub struct Pass {
     pub(crate) whole: Option<Crc>,
     /// The number of LZ4 blocks that were decoded.
     pub(crate) blocks: u64,
-    /// Why the file could not be read to its end. In that case the ledger of the seal is incomplete.
+    /// The reason why the file could not be read to its end. The ledger of the seal is then incomplete.
     pub fault: Option<String>,
 }
 
@@ -76,7 +76,8 @@ pub(super) async fn run<S: Seal>(
     pass
 }
 
-/// Compares the CRC with that of the footer, which is read again, because the index may be older than the file.
+/// Compares the CRC with the one in the footer, which is read again, because the index may be older than the
+/// file.
 async fn check_crc(index: &Index, is_sealed: bool, source: &impl Fetch, pass: &mut Pass) {
     let (at, end) = (index.footer_at(), source.size());
     let footer = match read(source, at..end).await {

@@ -7,7 +7,7 @@ use crc32fast::Hasher;
 use modelfmt_core::{
     Fetch,
     author::{self, Crc, Parcel, Scan, with_causes},
-    ledger::{self, DigestKind, Seen},
+    ledger::{self, DigestKind, PieceDigests},
 };
 
 use super::seal::Seal;
@@ -16,12 +16,12 @@ use crate::error::{Fault, Result, SealFault};
 use crate::index::{Generation, Index};
 use crate::stored::Stored;
 
-/// How many bytes one thread reads at once. They are scanned twice (CRC, blocks) and should still be in the cache for the
-/// second scan.
+/// The number of bytes that a thread reads at once. They are scanned twice (CRC, blocks) and should still be
+/// in the cache for the second scan.
 pub(super) const PIECE: u64 = 1 << 20;
 /// The same number for a sealed file, whose bytes are scanned once more.
 const SEALED_PIECE: u64 = author::PIECE;
-/// How many blocks are decoded from one piece.
+/// The number of blocks that one piece decodes to.
 const GROUP: u64 = PIECE / BLOCK;
 
 /// Some blocks of a compressed tensor that are read together.
@@ -35,7 +35,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// A group of all blocks of a tensor.
+    /// Creates a group of all blocks of a tensor.
     fn whole(tensor: &Compressed<'_>) -> Self {
         let range = tensor.stored.offset..tensor.stored.end();
         Self { tensor: tensor.number, first: 0, count: tensor.count(), range }
@@ -51,7 +51,7 @@ struct Unit {
 }
 
 impl Unit {
-    /// An empty unit that begins at `start`.
+    /// Creates an empty unit that begins at `start`.
     const fn at(start: u64, next_group: usize) -> Self {
         Self { range: start..start, groups: next_group..next_group }
     }
@@ -67,8 +67,8 @@ pub(super) struct Piece<K: DigestKind> {
     pub(super) padding: Vec<String>,
     /// The number of blocks that were decoded.
     pub(super) blocks: u64,
-    /// The digests of the seal, as far as this unit determines them.
-    pub(super) hashed: Seen<K>,
+    /// The digests of the seal, to the extent that this unit determines them.
+    pub(super) hashed: PieceDigests<K>,
 }
 
 impl<K: DigestKind> Default for Piece<K> {
@@ -79,7 +79,7 @@ impl<K: DigestKind> Default for Piece<K> {
             lz4: Vec::new(),
             padding: Vec::new(),
             blocks: 0,
-            hashed: Seen::default(),
+            hashed: PieceDigests::default(),
         }
     }
 }
@@ -121,8 +121,8 @@ pub(super) struct Plan<'a, S: Seal> {
 }
 
 impl<'a, S: Seal> Plan<'a, S> {
-    /// Cuts the file. Walking over the block headers may already find faults. If several processes share the file, each takes
-    /// whole tensors.
+    /// Cuts the file into units. Walking over the block headers may already find faults. If several processes
+    /// share the file, each takes whole tensors.
     pub(super) async fn new(index: &'a Index, seal: Option<&'a S>, source: &impl Fetch) -> Self {
         let mut found = Vec::new();
         let tensors = compressed_tensors(index, &mut found);
@@ -133,11 +133,11 @@ impl<'a, S: Seal> Plan<'a, S> {
         let gaps = gaps(index, seal.map(Seal::filled).unwrap_or_default());
         let most = if seal.is_some() { SEALED_PIECE } else { PIECE };
         let mut plan = Self { index, seal, found, units: Vec::new(), groups, gaps, most };
-        plan.cut(index.footer_at());
+        plan.divide(index.footer_at());
         plan
     }
 
-    fn cut(&mut self, end: u64) {
+    fn divide(&mut self, end: u64) {
         let (mut units, mut unit) = (Vec::new(), Unit::at(0, 0));
         for (range, group) in self.kept_whole() {
             self.stretch(&mut units, &mut unit, range.start);
@@ -158,9 +158,9 @@ impl<'a, S: Seal> Plan<'a, S> {
         self.units = units;
     }
 
-    /// The ranges that should not be split between units: groups of blocks, each with its number, and the ranges of the seal's
-    /// digests. A range that is too long for one unit begins a unit of its own, because BLAKE3 is fastest over pieces that
-    /// match its subtrees.
+    /// Returns the ranges that should not be split between units: groups of blocks, each with its number, and
+    /// the ranges of the seal's digests. A range that is too long for one unit begins a unit of its own,
+    /// because BLAKE3 is fastest over pieces that match its subtrees.
     fn kept_whole(&self) -> Vec<(Range<u64>, Option<usize>)> {
         let groups =
             self.groups.iter().enumerate().map(|(number, group)| (group.range.clone(), Some(number)));
@@ -172,7 +172,7 @@ impl<'a, S: Seal> Plan<'a, S> {
         all
     }
 
-    /// Extends the unit to byte `to`, and starts new units so that none is longer than `most`.
+    /// Extends the unit to byte `to`, and starts new units so that no unit is longer than `most`.
     fn stretch(&self, units: &mut Vec<Unit>, unit: &mut Unit, to: u64) {
         while to > unit.range.end {
             let room = self.most.saturating_sub(unit.range.end.saturating_sub(unit.range.start));
@@ -183,12 +183,12 @@ impl<'a, S: Seal> Plan<'a, S> {
         }
     }
 
-    /// A hasher for the digests of the seal, starting at byte `at`, if there is a seal.
+    /// Returns a hasher for the seal's digests from byte `at` on, if there is a seal.
     pub(super) fn digests(&self, at: u64) -> Option<ledger::Hasher<'a, S::Kind, 1>> {
         self.seal.map(|seal| seal.ledger().hasher(at))
     }
 
-    /// The compressed tensors in a unit, in order. Groups must be whole tensors.
+    /// Returns the compressed tensors in a unit, in order. Groups must be whole tensors.
     pub(super) fn tensors_in(&self, unit: usize) -> impl Iterator<Item = Compressed<'a>> {
         let groups = self.units.get(unit).and_then(|unit| self.groups.get(unit.groups.clone()));
         groups.unwrap_or_default().iter().filter_map(|group| compressed(self.index, group.tensor))
@@ -240,8 +240,8 @@ impl<S: Seal> Scan for Plan<'_, S> {
         self.check_gaps(start, bytes, &mut piece.padding);
         let mut crc = Running { bytes, start, seen: start, hasher: Hasher::new() };
         if let Some(mut digests) = self.digests(start) {
-            // The CRC reads the bytes sequentially, which lets the processor prefetch them. BLAKE3 reads several places at
-            // once, so it runs second, when the bytes are in the cache.
+            // The CRC reads the bytes sequentially, so the processor can prefetch them. BLAKE3 reads several
+            // places at once, so it runs second, when the bytes are in the cache.
             digests.update_after(bytes, |end| crc.go_on(end));
             piece.hashed = digests.finish();
         }
@@ -259,7 +259,7 @@ impl<S: Seal> Scan for Plan<'_, S> {
     }
 }
 
-/// The CRC of a unit, as far as it has been computed.
+/// The CRC of the part of a unit that has been read.
 struct Running<'b> {
     bytes: &'b [u8],
     /// The offset of the bytes in the file.
@@ -285,10 +285,10 @@ fn flush(units: &mut Vec<Unit>, unit: &mut Unit) {
     }
 }
 
-/// The compressed tensors, in file order.
+/// Returns the compressed tensors, in file order.
 ///
-/// Every byte belongs to at most one of them: tied tensors are decoded once, and a tensor that begins inside another is
-/// reported by `extents`. So a hostile index cannot have the same bytes decoded a million times.
+/// Every byte belongs to at most one of them: tied tensors are decoded once, and `extents` reports a tensor
+/// that begins inside another one. So a hostile index cannot have the same bytes decoded a million times.
 fn compressed_tensors<'a>(index: &'a Index, found: &mut Vec<String>) -> Vec<Compressed<'a>> {
     // The blocks of encrypted tensors cannot be checked before decryption.
     let is_clear = !index.is_encrypted();
@@ -312,7 +312,8 @@ fn compressed_tensors<'a>(index: &'a Index, found: &mut Vec<String>) -> Vec<Comp
     all
 }
 
-/// The groups of blocks of the tensors. A tensor with broken block headers gives a finding and no groups.
+/// Returns the groups of blocks of the tensors. A tensor with broken block headers adds a finding and no
+/// groups.
 async fn groups(tensors: &[Compressed<'_>], source: &impl Fetch, found: &mut Vec<String>) -> Vec<Group> {
     let mut all = Vec::new();
     for tensor in tensors {
@@ -324,7 +325,7 @@ async fn groups(tensors: &[Compressed<'_>], source: &impl Fetch, found: &mut Vec
     all
 }
 
-/// The groups of one tensor, from a walk over its block headers.
+/// Returns the groups of one tensor, from a walk over its block headers.
 pub(super) async fn groups_of(tensor: &Compressed<'_>, source: &impl Fetch) -> Result<Vec<Group>> {
     let (mut groups, count) = (Vec::new(), tensor.count());
     let see = |block: u64, at| {
@@ -347,7 +348,7 @@ fn compressed(index: &Index, number: usize) -> Option<Compressed<'_>> {
     Some(Compressed { number, name: info.name, stored })
 }
 
-/// The bytes between sections and between tensors, in ascending order.
+/// Returns the ranges between sections and between tensors, in ascending order.
 fn gaps(index: &Index, filled: Vec<Range<u64>>) -> Vec<Range<u64>> {
     if index.generation() == Generation::Apr1 {
         return Vec::new();
@@ -372,12 +373,12 @@ fn gaps(index: &Index, filled: Vec<Range<u64>>) -> Vec<Range<u64>> {
     gaps
 }
 
-/// The bytes of `range`, cut from bytes that begin at byte `start` of the file.
+/// Returns the bytes of `range` from bytes that begin at byte `start` of the file.
 fn part<'b>(bytes: &'b [u8], start: u64, range: &Range<u64>) -> &'b [u8] {
-    let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    let skip = cut(range.start.saturating_sub(start));
+    let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let skip = to_usize(range.start.saturating_sub(start));
     bytes
         .get(skip..)
-        .and_then(|rest| rest.get(..cut(range.end.saturating_sub(range.start))))
+        .and_then(|rest| rest.get(..to_usize(range.end.saturating_sub(range.start))))
         .unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The interface between the checks of this crate and a seal, which is implemented elsewhere.
+//! The interface between this crate's checks and a seal, which is implemented in another crate.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -13,26 +13,26 @@ use super::Findings;
 use crate::error::{Error, Fault};
 use crate::index::Index;
 
-/// The seal of a file, as the pass over every byte of the file uses it. The pass also computes the digests that the seal wants,
-/// so that no byte is read twice.
+/// The seal of a file, as the pass over every byte of the file needs it. The pass also computes the digests
+/// that the seal needs, so that no byte is read twice.
 pub trait Seal: Sync {
     /// The kind of digest.
     type Kind: DigestKind<Digest: Parcel, Run: Parcel>;
 
-    /// The digests to compute, by ranges of the file.
+    /// Returns the digests to compute, by ranges of the file.
     fn ledger(&self) -> &Ledger<Self::Kind, 1>;
 
-    /// Ranges of the data section that are not padding, although no tensor of the index is there.
+    /// Returns ranges of the data section that are not padding, although the index has no tensor there.
     fn filled(&self) -> Vec<Range<u64>>;
 
-    /// The end of the bytes that the seal's own CRC covers.
+    /// Returns the end of the bytes that the seal's own CRC covers.
     fn crc_end(&self) -> u64;
 
-    /// The error if `found` is not the right CRC of the bytes before [`crc_end`](Self::crc_end).
+    /// Returns an error if `found` is not the right CRC of the bytes before [`crc_end`](Self::crc_end).
     fn crc_fault(&self, found: u32) -> Option<Error>;
 }
 
-/// The seal of a file that has none.
+/// The seal of files that have none.
 pub(super) enum Unsealed {}
 
 impl Seal for Unsealed {
@@ -55,12 +55,12 @@ impl Seal for Unsealed {
     }
 }
 
-/// The index of a file that the verifier of sets can check: this crate's, or one that contains it.
+/// The index of a file that the set verifier can check: this crate's index, or one that contains it.
 pub trait Verified: FileIndex<Fault = Fault> {
     /// The combined results of the seals of all shards of a set.
     type Seals: Default;
 
-    /// The index without the seal.
+    /// Returns the index without the seal.
     fn plain(&self) -> &Index;
 
     /// Runs the checks on the file named `name`, and adds the results of its seal to `seals`.

@@ -1,4 +1,4 @@
-//! The generation before, read through the same types.
+//! The previous generation, read through the same types.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use crate::common::{METADATA, apr1, threads};

@@ -1,4 +1,4 @@
-//! LZ4 blocks that lie: errors when a tensor is read, and findings of verify.
+//! Faulty LZ4 blocks: errors when a tensor is read, and findings of verify.
 #![cfg(feature = "lz4")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
@@ -24,7 +24,7 @@ fn lz4_blocks_that_lie_are_errors_when_read_and_found_by_verify() {
     };
     // A match that begins before the block.
     let reaching_back = [&[0x0f, 9, 0][..], &[255; 300], &[0]].concat();
-    // 65,537 values out of a block: one too many, in few bytes.
+    // A block that expands to 65,537 bytes: one too many, from few bytes.
     let mut expanding = vec![0x1f, 0, 1, 0];
     expanding.extend([255; 256]);
     expanding.extend([255, 0x50, 0, 0, 0, 0, 0]);
@@ -99,8 +99,7 @@ fn lz4_blocks_that_lie_are_errors_when_read_and_found_by_verify() {
         check(far.read_into(0, 0, &mut all).unwrap_err());
         check_found(name, &file, "lz4", "LZ4");
     }
-    // Every truncated and every flipped block: an error or other values, never a panic.
-    // Every flipped block: an error or other values, never a panic.
+    // Flipped bytes in the blocks give an error or other values, never a panic.
     let (file, start) = (good.build(), good.data_offset());
     let len = good.data.len();
     for at in (0..len).step_by(97).chain(0..40).chain(len - 40..len) {
@@ -129,7 +128,7 @@ fn compressed_tensors_that_overlap_are_found_and_checked() {
         file.entries.push(other);
     });
     check_found("the same blocks, another size", &other_size, "lz4", "over the same blocks");
-    // One begins at the second block of the other.
+    // One tensor begins at the second block of the other.
     let overlap = changed(&good, |file| {
         file.flags = 1;
         let start = 4 + literals(&compressed_values()[..65_536]).len() as u64;

@@ -1,5 +1,5 @@
-//! The files of `testdata/apr2/`: each holds what the dump beside it says, and those of our writer are written again byte for
-//! byte. `cargo xtask fixtures` makes both.
+//! Golden files (`testdata/apr2/`), which never change: each reads as its text dump says, and is written
+//! again byte for byte. `cargo xtask fixtures` makes the files and the dumps.
 #![cfg(feature = "lz4")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
@@ -13,10 +13,10 @@ use apr2::{
     VerifyLevel, WriteOptions,
 };
 
-/// Made by hand or of a generation that is not written.
+/// Files made by hand, or of a generation that this crate does not write.
 const NOT_OURS: [&str; 2] = ["foreign", "apr1"];
 
-/// The options that a file's flags tell of.
+/// Returns the options that a file's flags show.
 fn options(flags: Flags) -> WriteOptions {
     let alignment = if flags.contains(Flags::ALIGNED_64) { Alignment::Bytes64 } else { Alignment::Bytes32 };
     let compression = if flags.contains(Flags::COMPRESSED) { Compression::Lz4 } else { Compression::None };
@@ -24,7 +24,7 @@ fn options(flags: Flags) -> WriteOptions {
     WriteOptions::new().alignment(alignment).compression(compression).streaming(streaming)
 }
 
-/// The values of all tensors.
+/// Reads the values of all tensors.
 fn values(reader: &Reader<impl Source>) -> Vec<Vec<u8>> {
     reader.tensors().iter().map(|t| reader.tensor(t.name).unwrap().bytes().to_vec()).collect()
 }
@@ -65,7 +65,7 @@ fn files_of_our_writer_are_written_again() {
         }
         let (expected, found) = (fs::read(&path).unwrap(), rewrite(&path));
         let reader = Reader::from_source(&expected[..]).unwrap();
-        // lz4_flex finds repeats by numbers that it reads as wide as the machine's and in its byte order.
+        // To find repeats, lz4_flex reads numbers in the machine's word size and byte order.
         let depends_on_machine = reader.index().flags().contains(Flags::COMPRESSED)
             && cfg!(not(all(target_pointer_width = "64", target_endian = "little")));
         if depends_on_machine {

@@ -1,4 +1,5 @@
-//! What a hostile or damaged file may claim: one row for each rule, and every byte of small files cut off or flipped.
+//! What a hostile or damaged file may claim: one row per rule, and small files with every byte cut off or
+//! flipped.
 #![cfg(feature = "lz4")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
@@ -7,11 +8,11 @@ use apr2::{Error, Fault, Index, Limits, OpenOptions, Reader, Source, VerifyLevel
 use modelfmt_core::author::parse_source;
 use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 
-/// What opening must answer.
+/// The expected error when opening.
 enum Refused {
-    /// A fault of that kind, at that byte.
+    /// A fault of this kind, at this byte.
     Fault(fn(&Fault) -> bool, u64),
-    /// A part cut short at that byte.
+    /// A part that is cut short at this byte.
     Truncated(u64),
 }
 use Refused::{Fault as At, Truncated};
@@ -224,7 +225,7 @@ fn metadata_that_is_not_an_object_is_refused_at_open() {
     let file = changed(&File::two(), |file| file.metadata = levels(127).into_bytes());
     assert!(Reader::from_source(file).is_ok());
     refused(&levels(128));
-    // Keys that are missing are for the verifier.
+    // Missing keys are reported by verify.
     let file = changed(&File::two(), |file| file.metadata = b"{}".to_vec());
     let report = Reader::from_source(file).unwrap().verify(VerifyLevel::Header);
     assert_eq!(report.errors.len(), 3, "{:?}", report.errors);
@@ -305,7 +306,7 @@ fn what_opens_and_breaks_a_rule_is_found_by_verify() {
     assert!(Reader::from_source(tied).unwrap().verify(VerifyLevel::Full).is_ok(), "tied weights");
     let gapped = changed(&two, |f| f.gap = 5);
     assert!(Reader::from_source(gapped).unwrap().verify(VerifyLevel::Full).is_ok(), "a gap of zeros");
-    // Both ways of placing an empty tensor at the end: with its padding in the file, and without.
+    // Both ways to place an empty tensor at the end: with its padding in the file, and without.
     for data in [vec![1; 5], [&[1; 5][..], &[0; 59]].concat()] {
         let file = changed(&two, |f| (f.entries[1], f.data) = (Entry::u8s("b", 64, 0), data.clone()));
         let reader = Reader::from_source(file).unwrap();
@@ -322,7 +323,7 @@ fn what_opens_and_breaks_a_rule_is_found_by_verify() {
 #[test]
 fn any_flipped_byte_is_found() {
     let small = {
-        // Raw, compressed, empty and quantized, with padding of each kind.
+        // Raw, compressed, empty and quantized tensors, with every kind of padding.
         let tensors = [
             crate::common::Tensor::bytes("raw", crate::common::noise(70, 1)),
             crate::common::Tensor::bytes("z", vec![3; 1000]),
@@ -358,7 +359,7 @@ fn every_truncation_is_an_error() {
         for len in 0..file.len() {
             let cut = &file[..len];
             let opened = Reader::from_source(cut);
-            // APR1 has no magic at its end, so a cut in its data may open; its CRC tells.
+            // APR1 has no magic at its end, so a file whose data is cut may open. Its CRC detects the cut.
             assert!(
                 !opened.is_ok_and(|reader| reader.verify_with(VerifyLevel::Full, &threads(1)).is_ok()),
                 "{len} bytes"
@@ -403,7 +404,7 @@ fn each_limit_is_kept() {
 fn claims_are_not_allocated_for() {
     let two = File::two();
     let huge_count = patched(&two.build(), two.index_offset(), &u32::MAX.to_le_bytes());
-    // A megabyte that claims to expand to 255 MB, and whose first block is bad.
+    // A megabyte that claims to expand to 255 MB, with a broken first block.
     let mut bad = vec![0xff; 1 << 20];
     bad[..4].copy_from_slice(&[0; 4]);
     let expanding = stored(bad, 255 << 20);
@@ -418,7 +419,7 @@ fn claims_are_not_allocated_for() {
     }
 }
 
-/// A file of 100 GB and more: what is in `pieces`, and zeros.
+/// A file of 100 GB and more: the given `pieces`, and zeros in between.
 struct Sparse {
     len: u64,
     pieces: Vec<(u64, Vec<u8>)>,
@@ -454,7 +455,7 @@ fn tensors_beyond_4_gib_are_read_with_64_bit_offsets() {
         file.entries[1] = Entry::u8s("last", FAR, 3);
         file.data.clear();
     });
-    // As `build` left it: the head, and the footer that has no room yet.
+    // As built, the file has a head, and a footer at a place where the data should be.
     let Err(Error::Malformed { .. }) = Reader::from_source(&head[..]) else { panic!("the data are missing") };
     let data = (head.len() - 16) as u64;
     let len = data + FAR + 3 + 16;

@@ -1,5 +1,5 @@
-//! A reader and a writer in Python, by the specification and with its standard library alone, agree with ours: there is no
-//! published tool of this format to compare with.
+//! Compares with a reader and a writer in Python, written from the specification with only the standard
+//! library. There is no published tool for this format to compare with.
 #![cfg(feature = "lz4")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 

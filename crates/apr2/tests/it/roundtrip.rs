@@ -1,4 +1,4 @@
-//! What is written is read again, whatever it is, and the bytes depend on nothing else.
+//! Whatever is written reads back as it was, and the same input always gives the same bytes.
 #![cfg(feature = "lz4")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
@@ -24,7 +24,7 @@ fn names() -> impl Strategy<Value = String> {
         .prop_filter("one byte or more", |name| !name.is_empty())
 }
 
-/// A shape of which every dtype has whole blocks, with dimensions of 0 and 1 now and then.
+/// Generates shapes that give whole blocks for every dtype, with some dimensions of 0 and 1.
 fn shapes() -> impl Strategy<Value = Vec<u64>> {
     (prop::collection::vec(0u64..5, 0..7), 1u64..4).prop_map(|(mut shape, blocks)| {
         shape.truncate(if shape.iter().product::<u64>() > 600 { 2 } else { 7 });
@@ -51,7 +51,7 @@ prop_compose! {
             let values = if dense { noise(len, seed) } else { vec![7; len] };
             Tensor::new(&name, dtype, &shape, values)
         }).collect();
-        // In an order that is neither that of names nor of types, and the same in every run.
+        // A reproducible order that is sorted neither by name nor by type.
         tensors.sort_by_key(|tensor| (tensor.values.len() % 7, tensor.name.clone()));
         tensors
     }
@@ -62,7 +62,7 @@ fn options() -> impl Strategy<Value = WriteOptions> {
     (base, 0u64..3000).prop_map(|(options, cap)| options.shard_size(cap))
 }
 
-/// A scalar is written with one dimension.
+/// Returns the shape as written: a scalar gets one dimension.
 fn written_shape(tensor: &Tensor) -> Vec<u64> {
     if tensor.shape.is_empty() { vec![1] } else { tensor.shape.clone() }
 }
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// Tensors of several pieces, of which some shrink, some do not, and one does only at first.
+/// Returns tensors of several pieces: some get smaller, some do not, and one does only at first.
 fn large() -> Vec<Tensor> {
     let mut late = vec![0; 5 << 20];
     late.extend(noise(9 << 20, 5));
@@ -174,7 +174,8 @@ fn large_tensors_are_compressed_in_pieces_with_the_same_bytes_on_every_machine()
 
 #[test]
 fn a_tensor_that_does_not_shrink_at_the_end_leaves_nothing_behind() {
-    // The last tensor is tried, given up late, and stored raw: the file must end where it does.
+    // Compression of the last tensor is tried, abandoned late, and the tensor is stored raw. The file must
+    // end at the tensor's end.
     let tensors = [Tensor::bytes("noise", noise((8 << 20) + 1, 2))];
     let raw = write(&tensors, &WriteOptions::new(), &threads(2));
     assert!(write(&tensors, &lz4(), &threads(2)) == raw, "nothing is compressed, so the files are the same");
@@ -193,7 +194,8 @@ impl Sink for Counting<'_> {
 #[test]
 fn what_does_not_shrink_is_written_once() {
     let noise = noise(5 << 20, 2);
-    // Noise that begins to pay in its middle, at its last byte but some, and never.
+    // Noise that begins to compress in its middle, only near its end, and never; and values that compress at
+    // once.
     let zeros = |len: usize| vec![0; len];
     let tensors = [
         Tensor::bytes("middle", [&noise[..], &zeros(5 << 20)].concat()),
@@ -237,7 +239,7 @@ fn compressing_takes_as_much_memory_for_many_tensors_as_for_few() {
 fn progress_adds_up_to_all_values() {
     let noise = noise(5 << 20, 2);
     let mut tensors = large();
-    // Given up before their last piece, which nobody looks at.
+    // Compression of these tensors is abandoned before their last piece, which is never processed.
     tensors.extend(
         [0, 1, 100, 4096]
             .map(|more| Tensor::bytes(&format!("noise {more}"), noise[..(1 << 20) + more].to_vec())),
@@ -316,7 +318,8 @@ fn reading_in_sequence_reads_every_byte_about_once() {
         }
         let blocks = tensors[0].values.len().div_ceil(64 << 10) as u64;
         let calls = tensors[0].values.len().div_ceil(piece) as u64;
-        // Twice for blocks that two pieces share; and what is read beyond the last block of a piece.
+        // Blocks that two pieces share are read twice, and some bytes after the last block of a piece are
+        // read too.
         assert!(
             source.nbytes() < 3 * stored + calls * (16 << 10),
             "{piece}: {} of {stored}",
@@ -358,7 +361,7 @@ fn opening_reads_the_control_region_and_nothing_else() {
     assert_eq!(again.tensor("b").unwrap().bytes(), [1, 2, 3]);
     assert!(Reader::with_index(Arc::clone(reader.index()), [0u8; 5].as_slice()).is_err());
 
-    // An index of 100,000 tensors is read once, with at most 64 KiB that are not needed.
+    // An index of many tensors is read once, with at most 64 KiB of unneeded bytes.
     let tensors: Vec<Tensor> = (0..20_000).map(|i| Tensor::bytes(&format!("t{i}"), vec![1])).collect();
     let bytes = write(&tensors, &WriteOptions::new(), &threads(1));
     let source = CountingSource::new(bytes);
@@ -458,7 +461,7 @@ fn what_apr2_cannot_hold_is_named() {
         let error = Plan::new([], &object.into(), &WriteOptions::new()).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }
-    // Filled in by the writer.
+    // The writer adds the version.
     let mut object = metadata().into_object();
     object.remove("apr_version");
     Plan::new([], &object.into(), &WriteOptions::new()).unwrap();

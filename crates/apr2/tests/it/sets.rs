@@ -1,4 +1,4 @@
-//! Sharded models that are damaged: lazily opened, one clear error, and all of it found by verify.
+//! Damaged sharded models: they open lazily and give one clear error, and verify finds all the damage.
 #![cfg(feature = "lz4")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
@@ -29,7 +29,7 @@ fn open(files: MemoryFiles) -> SetReader<MemoryFiles> {
     SetReader::from_files(files, "model.apr").unwrap()
 }
 
-/// Verifies, and expects findings of these checks and no others, one of them with those words.
+/// Verifies the files, and expects findings of exactly these checks, one of them with these words.
 fn check_found(name: &str, files: MemoryFiles, checks: &[&str], words: &str) {
     let report = open(files).verify_with(VerifyLevel::Full, &threads(2));
     let failed: Vec<_> =
@@ -129,8 +129,9 @@ fn shards_that_are_not_what_the_manifest_says_are_found() {
     let last = bytes.len() - 20;
     let flipped = patched(&bytes, last, &[bytes[last] ^ 1]);
     check_found("flipped", replaced(&good, SHARDS[0], flipped.clone()), &["crc", "shard-crcs"], SHARDS[0]);
-    // A CRC over bytes that end in their own CRC depends on their number alone, so the manifest's says no more than the
-    // footer's: an intact shard of the same size passes, and only its tensors can tell.
+    // The CRC of bytes that end in their own CRC depends only on their length, so the manifest's CRC says no
+    // more than the footer's: an intact shard of the same size passes, and only its tensors can show the
+    // difference.
     let resealed = sealed(&flipped);
     assert_eq!(testkit::crc32(&resealed), testkit::crc32(&bytes));
     assert!(open(replaced(&good, SHARDS[0], resealed)).verify(VerifyLevel::Full).is_ok());
@@ -139,7 +140,7 @@ fn shards_that_are_not_what_the_manifest_says_are_found() {
     check_found("SHARDED", replaced(&good, SHARDS[0], no_flag), &["structure"], "SHARDED");
 }
 
-/// The files with `from` in the manifest replaced.
+/// Replaces `from` in the manifest.
 fn manifest(from: &str, to: &str) -> MemoryFiles {
     patched_files(&files(), "model.apr", from, to)
 }
@@ -208,7 +209,7 @@ fn errors_name_the_shard() {
 
 #[test]
 fn shards_are_files_by_themselves() {
-    // A model that fits one shard, and one without tensors.
+    // A model that fits into one shard, and a model without tensors.
     for tensors in [tensors(), Vec::new()] {
         let files = write_set(&tensors, &WriteOptions::new(), &threads(1));
         assert_eq!(files.0.len(), 2);

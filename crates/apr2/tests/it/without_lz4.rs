@@ -1,4 +1,4 @@
-//! Without the feature `lz4`, compressed tensors are listed, and everything else about them is one clear error.
+//! Without the feature `lz4`, compressed tensors are listed, and any other use of them is one clear error.
 #![cfg(not(feature = "lz4"))]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 

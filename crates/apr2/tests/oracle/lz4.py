@@ -1,4 +1,4 @@
-"""LZ4 blocks as APR2 has them, by the specification and with the standard library alone."""
+"""LZ4 blocks of APR2, written from the specification with only the standard library."""
 import struct
 
 

@@ -1,4 +1,4 @@
-"""Reads APR2 files by the specification, with the standard library alone, and prints what is in them as JSON."""
+"""Reads APR2 files by the specification, with only the standard library, and prints their content as JSON."""
 import json
 import struct
 import sys

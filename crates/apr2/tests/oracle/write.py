@@ -1,4 +1,4 @@
-"""Writes APR2 files by the specification, with the standard library alone, and beside each what is in it as JSON."""
+"""Writes APR2 files by the specification, with only the standard library, and the content of each as a JSON file."""
 import json
 import random
 import struct
@@ -28,7 +28,7 @@ def sequence(literals, match=None):
 
 
 def lz4_block(values, rng):
-    """Matches wherever four bytes stood before, found by a table that the random choice skips now and then."""
+    """Compresses values into an LZ4 block. Finds matches with a table of earlier positions, and randomly skips some."""
     out, seen, start, at = b"", {}, 0, 0
     while at + 12 < len(values):
         key = values[at:at + 4]

@@ -1,4 +1,4 @@
-//! The directory of an archive: its members, and where the header of each is.
+//! The directory of an archive: its members, and the place of each member's header.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -16,9 +16,10 @@ const HEADER: &[u8] = b"PK\x03\x04";
 const HEADER_LEN: u64 = 30;
 /// The extra field for numbers that do not fit in 32 bits (APPNOTE.TXT, 4.5.3).
 const LONG: u16 = 1;
-/// The flags for encryption, of which there are three kinds.
+/// The flags for encryption. There are three kinds.
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
-/// The flag that sizes and CRC follow the content, and that the header before it has zeros instead.
+/// The flag that says that the sizes and the CRC follow the content, and that the header before it has zeros
+/// instead.
 const DESCRIBED_BEHIND: u16 = 1 << 3;
 
 /// A member of an archive, as the directory describes it.
@@ -36,31 +37,31 @@ pub struct Member {
 }
 
 impl Member {
-    /// The size of the content in bytes.
+    /// Returns the size of the content in bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// The number of bytes that the content takes in the file.
+    /// Returns the number of bytes that the content takes in the file.
     #[must_use]
     pub const fn stored_len(&self) -> u64 {
         self.stored_len
     }
 
-    /// Whether the content is empty.
+    /// Returns whether the content is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The offset of the member's header.
+    /// Returns the offset of the member's header.
     #[must_use]
     pub const fn header_at(&self) -> u64 {
         self.header_at
     }
 
-    /// The offset of the next header or of the directory.
+    /// Returns the offset of the next header or of the directory.
     #[must_use]
     pub const fn next(&self) -> u64 {
         self.next
@@ -75,37 +76,38 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The number of members.
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there are no members.
+    /// Returns whether there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// The names of the members.
+    /// Returns the names of the members.
     #[must_use]
     pub const fn names(&self) -> &NameTable {
         &self.names
     }
 
-    /// The member with this number.
+    /// Returns the member with this number.
     #[must_use]
     pub fn member(&self, number: usize) -> Option<&Member> {
         self.members.get(number)
     }
 
-    /// The part that errors about a member name.
+    /// Returns the `Part` for errors about a member.
     #[must_use]
     pub fn part(&self, number: usize) -> Part {
         Part::named("record", self.names.name(number).unwrap_or_default())
     }
 
-    /// The range of the header and name before a member, whose bytes [`record`](Self::record) needs.
+    /// Returns the range of the header and the name before a member. [`record`](Self::record) needs its
+    /// bytes.
     #[must_use]
     pub fn header_range(&self, number: usize) -> Range<u64> {
         let name = self.names.name(number).unwrap_or_default();
@@ -113,7 +115,8 @@ impl Directory {
         at..at.saturating_add(HEADER_LEN).saturating_add(name.len() as u64)
     }
 
-    /// Locates the content of a member. `header` has the bytes of its [header](Self::header_range), and may have more.
+    /// Locates the content of a member. `header` has the bytes of its [header](Self::header_range), and may
+    /// have more bytes.
     ///
     /// # Errors
     /// If the header contradicts the directory, or the content reaches into the next member.
@@ -146,8 +149,8 @@ impl Directory {
         if method != member.method {
             return Err(differs("method"));
         }
-        // A writer that learns the numbers later leaves zeros here. A 64-bit size is in an extra field and is not compared,
-        // because only the directory counts.
+        // A writer that learns the numbers later leaves zeros here. A 64-bit size is in an extra field and is
+        // not compared, because the directory takes precedence.
         let is_behind = flags & DESCRIBED_BEHIND != 0;
         let is_same = |found: u32, stated: u64| {
             u64::from(found) == stated || found == u32::MAX || (is_behind && found == 0)
@@ -175,10 +178,10 @@ impl Directory {
     }
 }
 
-/// Parses the directory of an archive. As long as [`need`](Self::need) returns a range, [`feed`](Self::feed) must get its
-/// bytes.
+/// Parses the directory of an archive. While [`need`](Self::need) returns a range, pass its bytes to
+/// [`feed`](Self::feed).
 ///
-/// It is used inside a format's own parser, and so returns errors with the format's fault.
+/// This parser is used inside a format's own parser, so its errors have the format's fault type.
 #[derive(Debug)]
 pub struct DirectoryParser {
     file_len: u64,
@@ -196,31 +199,31 @@ enum State {
 }
 
 impl DirectoryParser {
-    /// A parser for a file of `file_len` bytes.
+    /// Creates a parser for a file of `file_len` bytes.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits) -> Self {
         Self { file_len, limits, state: State::End }
     }
 
-    /// The range of bytes that is needed next; `None` when the directory is complete.
+    /// Returns the range of bytes that is needed next, or `None` when the directory is complete.
     #[must_use]
     pub fn need(&self) -> Option<Range<u64>> {
         match &self.state {
             State::End if self.file_len == 0 => None,
-            State::End => Some(self.file_len.saturating_sub(end::MOST)..self.file_len),
+            State::End => Some(self.file_len.saturating_sub(end::MAX_LEN)..self.file_len),
             State::Entries(end) => Some(end.at..end.at.saturating_add(end.len)),
             State::Done(_) => None,
         }
     }
 
-    /// Takes the bytes of the needed range, which may go on beyond its end.
+    /// Takes the bytes of the needed range, which may continue beyond its end.
     ///
     /// # Errors
     /// If the bytes break a rule of zip or exceed a limit.
     pub fn feed<F: ArrayFault>(&mut self, bytes: &[u8]) -> Result<(), Error<F>> {
         match &self.state {
             State::End => {
-                let base = self.file_len.saturating_sub(end::MOST);
+                let base = self.file_len.saturating_sub(end::MAX_LEN);
                 let end = end::find(bytes, base)?;
                 Limits::check("the length of the directory", end.len, self.limits.index_len)?;
                 Limits::check("the number of records", end.count, self.limits.tensors)?;
@@ -239,7 +242,7 @@ impl DirectoryParser {
         Ok(())
     }
 
-    /// The directory. Call it when [`need`](Self::need) returns `None`.
+    /// Returns the directory. Call this when [`need`](Self::need) returns `None`.
     ///
     /// # Errors
     /// If the file is empty.
@@ -253,7 +256,7 @@ impl DirectoryParser {
     fn entries<F: ArrayFault>(&self, end: End, bytes: &[u8]) -> Result<Directory, Error<F>> {
         let len = usize::try_from(end.len).unwrap_or(usize::MAX);
         let mut c = Cursor::new(bytes.get(..len).unwrap_or(bytes), end.at);
-        // The count has been checked: each entry has bytes of its own.
+        // The count has been checked: each entry has its own bytes.
         let count = usize::try_from(end.count).unwrap_or(usize::MAX);
         let mut found =
             Directory { names: NameTable::with_capacity(count), members: Vec::with_capacity(count) };
@@ -310,7 +313,7 @@ impl DirectoryParser {
             u32::MAX => long.u64("64-bit field").map_err(|_| refuse(Fault::NoLong)),
             short => Ok(short.into()),
         };
-        // APPNOTE.TXT, 4.5.3: the field has only the numbers that do not fit in 32 bits, in this order.
+        // The field has only those numbers that do not fit in 32 bits, in this order (APPNOTE.TXT, 4.5.3).
         let (len, stored_len, header_at) = (wide(len)?, wide(stored_len)?, wide(header_at)?);
         if method == Method::STORED && len != stored_len {
             return Err(refuse(Fault::StoredSizes { len, stored: stored_len }));
@@ -322,11 +325,11 @@ impl DirectoryParser {
     }
 }
 
-/// The content of the 64-bit extra field; empty if there is none.
+/// Returns the content of the 64-bit extra field, or nothing if there is none.
 fn long_field(extra: &[u8]) -> Result<&[u8], Fault> {
     let mut c = Cursor::new(extra, 0);
     let mut found: &[u8] = &[];
-    // Up to 3 bytes of padding may be at the end.
+    // There may be up to 3 bytes of padding at the end.
     while c.remaining() >= 4 {
         let id = c.u16("id").map_err(|_| Fault::Extra)?;
         let len = c.u16("length").map_err(|_| Fault::Extra)?;
@@ -341,8 +344,8 @@ fn long_field(extra: &[u8]) -> Result<&[u8], Fault> {
     Ok(found)
 }
 
-/// Notes for each member where the next one begins, and refuses members that reach into it. `end` is the offset of the
-/// directory.
+/// Records for each member where the next one begins, and refuses members that reach into it. `end` is the
+/// offset of the directory.
 fn disjoint<F: ArrayFault>(directory: &mut Directory, end: u64) -> Result<(), Error<F>> {
     let mut order: Vec<usize> = (0..directory.members.len()).collect();
     let at =

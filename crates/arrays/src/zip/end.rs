@@ -1,4 +1,4 @@
-//! The records at the end of an archive, which say where its directory is.
+//! The records at the end of an archive, which state where its directory is.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::Part;
@@ -11,13 +11,13 @@ const END_LEN: u64 = 22;
 const LOCATOR: &[u8] = b"PK\x06\x07";
 const LOCATOR_LEN: u64 = 20;
 const LONG_END: &[u8] = b"PK\x06\x06";
-/// The length of the 64-bit end record's signature and length field, which the length itself does not count.
+/// The length of the 64-bit end record's signature and length field, which the length does not include.
 const LONG_HEAD: u64 = 12;
 /// The length of the 64-bit end record without fields of later versions.
 const LONG_LEN: u64 = 56;
 
-/// The greatest length of the records at the end, with a comment of 65,535 bytes.
-pub(super) const MOST: u64 = END_LEN + 0xffff + LOCATOR_LEN + LONG_LEN;
+/// The maximum length of the records at the end, with a comment of 65,535 bytes.
+pub(super) const MAX_LEN: u64 = END_LEN + 0xffff + LOCATOR_LEN + LONG_LEN;
 
 /// The place of the directory.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +29,8 @@ pub(super) struct End {
 
 /// Finds the end record in the last bytes of a file, which begin at byte `base`.
 ///
-/// The last signature in these bytes must be the end record's, and its comment must end the file. Only then do readers that
-/// look for the first signature agree with those that look for the last.
+/// The last signature in these bytes must belong to the end record, whose comment must end the file. Only
+/// then do readers that look for the first signature agree with readers that look for the last one.
 pub(super) fn find<F: ArrayFault>(tail: &[u8], base: u64) -> Result<End, Error<F>> {
     let part = || Part::new("end record");
     let end_of_file = base.saturating_add(tail.len() as u64);
@@ -72,7 +72,8 @@ pub(super) fn find<F: ArrayFault>(tail: &[u8], base: u64) -> Result<End, Error<F
     Ok(found)
 }
 
-/// The 64-bit end record and its offset, if its locator is right before the end record, which begins at `end` in the tail.
+/// Returns the 64-bit end record and its offset, if its locator is right before the end record, which begins
+/// at `end` in the tail.
 fn long_end<F: ArrayFault>(tail: &[u8], base: u64, end: usize) -> Result<Option<(u64, End)>, Error<F>> {
     let locator = end.checked_sub(usize::try_from(LOCATOR_LEN).unwrap_or(usize::MAX));
     let Some(locator) = locator.filter(|at| tail.get(*at..).is_some_and(|rest| rest.starts_with(LOCATOR)))

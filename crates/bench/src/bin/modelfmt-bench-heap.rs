@@ -1,5 +1,6 @@
-//! How much memory an open model, its statistics or another program takes: a program of its own, because its allocator counts,
-//! which would slow the others down, and because it is small: a process begins with the peak of the one that starts it.
+//! Measures the memory of an open model, its statistics or another program. It is a separate program because
+//! its counting allocator would slow others down, and because it is small: a process starts with the peak of
+//! its parent process.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -27,7 +28,7 @@ fn main() -> Result {
     }
 }
 
-/// Prints what the heap holds of an open model, and what it held at most meanwhile.
+/// Prints how much heap an open model holds, and the peak while it was opened.
 fn open(format: &str, bytes: &[u8]) -> Result {
     let form = FORMS.into_iter().find(|form| form.name() == format).ok_or("the format is not measured")?;
     let ((reader, held), peak) = peak(|| held(|| form.open(bytes)));
@@ -36,21 +37,21 @@ fn open(format: &str, bytes: &[u8]) -> Result {
     Ok(())
 }
 
-/// Opens a file by its path, reads a tensor and prints the most bytes that this process held.
+/// Opens a file by its path, reads a tensor and prints the peak memory of this process.
 fn open_path(path: &Path, name: &str) -> Result {
     let model = modelfmt::Model::open(path)?;
     model.tensor(name)?;
     print_peak()
 }
 
-/// Computes the statistics of the first tensor and prints the most bytes that this process held.
+/// Computes the statistics of the first tensor and prints the peak memory of this process.
 fn stats(threads: usize, path: &Path) -> Result {
     let model = modelfmt::Model::open(path)?;
     modelfmt::show::stats(&model, 0, &modelfmt::Execution { threads, progress: None })?;
     print_peak()
 }
 
-/// Loads a model and prints the most bytes that this process held.
+/// Loads a model and prints the peak memory of this process.
 fn load(verify: bool, threads: usize, path: &Path) -> Result {
     let model = modelfmt::Model::open(path)?;
     let picks = model.picks::<&str>(&[])?;
@@ -62,7 +63,7 @@ fn load(verify: bool, threads: usize, path: &Path) -> Result {
 }
 
 fn print_peak() -> Result {
-    // What the system calls usage begins with that of the process that started us; this does not.
+    // The usage that the system reports starts with that of the parent process; this value does not.
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmHWM")?;
@@ -70,7 +71,7 @@ fn print_peak() -> Result {
     Ok(())
 }
 
-/// Runs a program and prints the most bytes that it held.
+/// Runs a program and prints its peak memory.
 fn run(program: &str, args: &[&str]) -> Result {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output()?;
     if !output.status.success() {

@@ -1,4 +1,4 @@
-//! The models that are measured: made here, the same on every machine and in every run.
+//! The models that are measured. They are generated, and the same on every machine and in every run.
 
 mod noise;
 mod sparse;
@@ -17,7 +17,7 @@ use sparse::SparseFile;
 /// A kind of file, with the options that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// safetensors, which the others are compared with.
+    /// safetensors, with which the others are compared.
     Safetensors,
     /// MAG.
     Mag,
@@ -25,13 +25,13 @@ pub enum Form {
     Oinf,
     /// APR.
     Apr,
-    /// APR2, tensors as they are.
+    /// APR2 with uncompressed tensors.
     Apr2,
-    /// APR2, tensors in LZ4 blocks.
+    /// APR2 with tensors in LZ4 blocks.
     Apr2Lz4,
-    /// With the hashes that every AERO file has: one for each chunk.
+    /// AERO with the hashes that every AERO file has: one for each chunk.
     Aero,
-    /// Also with hashes of tensors and pages.
+    /// AERO that also has hashes of tensors and pages.
     AeroAll,
 }
 
@@ -39,7 +39,7 @@ pub enum Form {
 pub const FORMS: [Form; 5] = [Form::Apr2, Form::Mag, Form::Oinf, Form::Aero, Form::Apr];
 
 impl Form {
-    /// What rows and files are called.
+    /// Returns the name for rows and files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Safetensors => "safetensors",
@@ -53,7 +53,7 @@ impl Form {
         }
     }
 
-    /// The format alone.
+    /// Returns the name of the format alone.
     pub const fn format(self) -> &'static str {
         match self {
             Self::Apr2Lz4 => Self::Apr2.title(),
@@ -62,7 +62,7 @@ impl Form {
         }
     }
 
-    /// What people call it, with what matters of its options.
+    /// Returns the usual name, with the options that matter.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Safetensors => "safetensors",
@@ -76,10 +76,10 @@ impl Form {
         }
     }
 
-    /// Opens a file that is in memory.
+    /// Opens a file in memory.
     ///
     /// # Errors
-    /// Whatever the format's reader finds.
+    /// The errors of the format's reader.
     pub fn open(self, bytes: &[u8]) -> Result<Box<dyn Container + '_>> {
         Ok(match self {
             Self::Safetensors => Box::new(modelfmt_safetensors::Reader::from_source(bytes)?),
@@ -98,20 +98,20 @@ impl fmt::Display for Form {
     }
 }
 
-/// The columns of a matrix.
+/// The number of columns of a matrix.
 const COLUMNS: u64 = 4096;
 
 /// The tensors of a model, without their values.
 pub struct Tensors(Vec<(String, DType, Vec<u64>)>);
 
 impl Tensors {
-    /// Many small ones: names of 20 bytes, rank 2, 16 bytes of values each.
+    /// Returns many small tensors: names of 20 bytes, rank 2, 16 bytes of values each.
     pub fn many(count: usize) -> Self {
         let tensor = |number| (format!("layer.{number:07}.weight"), DType::F32, vec![2, 2]);
         Self((0..count).map(tensor).collect())
     }
 
-    /// Layers of a matrix and a norm of 16 KiB each: `layers` matrices of `nbytes` bytes in all.
+    /// Returns layers, each with a matrix and a norm of 16 KiB; the matrices have `nbytes` bytes in total.
     pub fn layers(dtype: DType, layers: u64, nbytes: u64) -> Self {
         let size = u64::from(dtype.size().unwrap_or(1));
         let rows = (nbytes / layers / (COLUMNS * size)).max(1);
@@ -121,13 +121,14 @@ impl Tensors {
         Self((0..layers).flat_map(layer).collect())
     }
 
-    /// A single matrix of so many bytes.
+    /// Returns a single matrix of this size.
     pub fn one(dtype: DType, nbytes: u64) -> Self {
         let elements = nbytes / u64::from(dtype.size().unwrap_or(1));
         Self(vec![(matrix(0), dtype, vec![elements / COLUMNS, COLUMNS])])
     }
 
-    /// The tensors of a model of the hub, of the family llama: layers of `nbytes` bytes in all, at least one. Also its `config.json`.
+    /// Returns the tensors of a hub model of the family llama, with layers of `nbytes` bytes in total, at
+    /// least one layer. Also returns its `config.json`.
     pub fn llama(dtype: DType, nbytes: u64) -> (Self, String) {
         const HIDDEN: u64 = 2048;
         const KEYS: u64 = 512;
@@ -163,22 +164,22 @@ impl Tensors {
         (Self(tensors), config)
     }
 
-    /// How many there are.
+    /// Returns the number of tensors.
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Checks whether there are no tensors.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The bytes of their values.
+    /// Returns the total size of the values in bytes.
     pub fn nbytes(&self) -> u64 {
         self.0.iter().filter_map(|(_, dtype, shape)| dtype.nbytes(shape)).sum()
     }
 
-    /// The name of the one at a position.
+    /// Returns the name of the tensor at a position.
     pub fn name(&self, position: usize) -> &str {
         self.0.get(position).map_or("", |(name, ..)| name)
     }
@@ -187,10 +188,10 @@ impl Tensors {
         self.0.iter().map(|(name, dtype, shape)| TensorSpec::new(name, *dtype, &shape[..]))
     }
 
-    /// The bytes of the values of each.
+    /// Returns the values of each tensor.
     ///
     /// # Errors
-    /// If `data` cannot be had.
+    /// If `data` returns an error.
     pub fn values(&self, data: &dyn TensorData) -> Result<Vec<Vec<u8>>> {
         let values = |(number, (_, dtype, shape)): (usize, &(_, DType, Vec<u64>))| {
             let mut values = vec![0; dtype.nbytes(shape).unwrap_or(0) as usize];
@@ -200,21 +201,21 @@ impl Tensors {
         self.0.iter().enumerate().map(values).collect()
     }
 
-    /// Writes a file of them into memory.
+    /// Writes a file with these tensors into memory.
     pub fn to_memory(&self, form: Form, data: &dyn TensorData) -> Result<Vec<u8>> {
         let file = MemoryFile::new();
         self.write(form, data, &file)?;
         Ok(file.into_bytes())
     }
 
-    /// Writes a file of them; pieces that are all zeros take no room on the disk.
+    /// Writes a file with these tensors. Pieces that are all zeros take no space on the disk.
     pub fn to_file(&self, form: Form, data: &dyn TensorData, path: &Path) -> Result {
         let file = SparseFile::create(path)?;
         self.write(form, data, &file)?;
         Ok(file.finish()?)
     }
 
-    /// Writes a file of them.
+    /// Writes a file with these tensors to a sink.
     ///
     /// # Errors
     /// If values cannot be read, or the sink refuses them.
@@ -258,7 +259,7 @@ impl Tensors {
         Ok(())
     }
 
-    /// Writes a sealed APR2 file of them.
+    /// Writes a sealed APR2 file with these tensors.
     ///
     /// # Errors
     /// If values cannot be read, or the sink refuses them.
@@ -277,12 +278,12 @@ impl Tensors {
     }
 }
 
-/// The name of a layer's norm.
+/// Returns the name of a layer's norm.
 pub fn norm(layer: u64) -> String {
     format!("layers.{layer:04}.norm.weight")
 }
 
-/// The name of a layer's matrix.
+/// Returns the name of a layer's matrix.
 pub fn matrix(layer: u64) -> String {
     format!("layers.{layer:04}.mlp.weight")
 }

@@ -1,45 +1,45 @@
-//! Values that depend on their place alone, so that any piece of a tensor can be made at any time.
+//! Values that depend only on their position, so that any piece of a tensor can be generated at any time.
 
 use std::collections::BTreeSet;
 
 use modelfmt_write::{BoxError, TensorData};
 
-/// What values are like.
+/// The kind of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// `f32`, even between −1 and 1.
+    /// `f32`, uniform between −1 and 1.
     F32,
-    /// `f16`, even between −1 and 1, but for a row of zeros in 64: LZ4 shrinks it by one part in a hundred. Without these rows it would
-    /// not at all, and the tensor would be stored raw.
+    /// `f16`, uniform between −1 and 1, except for one row of zeros in 64, so that LZ4 saves about 1 %.
+    /// Without these rows, LZ4 would save nothing, and the tensor would be stored raw.
     F16,
-    /// `f16` of which nine in ten are zero, here and there.
+    /// `f16`, nine tenths of which are zero, scattered.
     Pruned,
 }
 
 /// The values of the tensors of a model.
 pub struct Noise {
     values: Values,
-    /// The only tensors that are not zero, if not all.
+    /// The only tensors that are not zero; `None` for all.
     only: Option<BTreeSet<usize>>,
 }
 
 impl Noise {
-    /// All tensors have such values.
+    /// Fills all tensors with such values.
     pub const fn new(values: Values) -> Self {
         Self { values, only: None }
     }
 
-    /// All tensors but these are zero.
+    /// Fills only these tensors with values; all others are zero.
     pub fn only(values: Values, tensors: impl IntoIterator<Item = usize>) -> Self {
         Self { values, only: Some(tensors.into_iter().collect()) }
     }
 
-    /// The bytes `8 × index` to `8 × index + 8` of a tensor.
+    /// Returns the bytes `8 × index` to `8 × index + 8` of a tensor.
     fn word(&self, tensor: usize, index: u64) -> [u8; 8] {
         let place = ((tensor as u64) << 40) + index;
         let word = match self.values {
             Values::F32 => f32s(mix(place)),
-            // 1 KiB of each 64 KiB.
+            // The first 1 KiB of each 64 KiB.
             Values::F16 if (index / 128).is_multiple_of(64) => 0,
             Values::F16 => f16s(mix(place)),
             Values::Pruned => f16s(mix(place)) & kept(mix(!place)),
@@ -70,7 +70,7 @@ impl TensorData for Noise {
     }
 }
 
-/// Even bits for every number (the finalizer of `splitmix64`).
+/// Returns uniform bits for every number (the finalizer of `splitmix64`).
 const fn mix(place: u64) -> u64 {
     let mut bits = place.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -78,13 +78,14 @@ const fn mix(place: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// Two `f32` between −1 and 1.
+/// Returns two `f32` between −1 and 1.
 fn f32s(bits: u64) -> u64 {
     let one = |bits: u32| (bits.cast_signed() as f32 / 2_147_483_648.0).to_bits();
     u64::from(one(bits as u32)) | u64::from(one((bits >> 32) as u32)) << 32
 }
 
-/// Four `f16` between −1 and 1: sign, an exponent that is one less with half the chance, ten bits.
+/// Returns four `f16` between −1 and 1: a sign, an exponent whose probability halves with each step down, and
+/// ten bits.
 fn f16s(bits: u64) -> u64 {
     let one = |bits: u64| {
         let exponent = 14 - (bits >> 10 & 0x1f | 0x4000).trailing_zeros().min(14) as u64;
@@ -96,7 +97,7 @@ fn f16s(bits: u64) -> u64 {
         | one(bits >> 48) << 48
 }
 
-/// Ones in one 16-bit lane of ten.
+/// Returns ones in one of ten 16-bit lanes.
 fn kept(bits: u64) -> u64 {
     let one = |bits: u64| if bits & 0xffff < 6554 { 0xffff } else { 0 };
     one(bits) | one(bits >> 16) << 16 | one(bits >> 32) << 32 | one(bits >> 48) << 48

@@ -1,4 +1,4 @@
-//! Files that take no room on the disk where they are zero.
+//! Files whose zeros take no space on the disk.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use modelfmt_write::Sink;
 
-/// A new file; what is written as zeros becomes a hole.
+/// A new file. Zeros that are written become a hole.
 pub(super) struct SparseFile {
     file: File,
     len: AtomicU64,
@@ -19,7 +19,7 @@ impl SparseFile {
         Ok(Self { file: File::create(path)?, len: AtomicU64::new(0) })
     }
 
-    /// Gives it its length, which may end with a hole, and waits for the disk.
+    /// Sets the length of the file, which may end with a hole, and waits for the disk.
     pub(super) fn finish(self) -> io::Result<()> {
         self.file.set_len(self.len.into_inner())?;
         self.file.sync_all()

@@ -1,31 +1,31 @@
-//! Encoders of IQ4 by the rules of ggml's plain C (`quantize_row_iq4_nl_impl`), bit for bit.
+//! Encoders of IQ4 that follow ggml's plain C (`quantize_row_iq4_nl_impl`) bit for bit.
 
 use super::{Iq4Nl, Iq4Xs, LEVELS};
 use crate::lanes::{LANES, Lanes, by_element, by_lane, nearest_integer};
-use crate::search::{NOTHING, check, extremes, sum_of_squares, weighted};
-use crate::{Encode, EncodeWeighted, Refusal, each_weighted, narrow};
+use crate::search::{ZERO_THRESHOLD, check, extremes, sum_of_squares, weighted};
+use crate::{BlockError, Encode, EncodeWeighted, each_weighted, narrow};
 
 impl EncodeWeighted<32> for Iq4Nl {
     fn encode_row(
         out: &mut [Self],
         values: &[[f32; 32]],
         importance: &[[f32; 32]],
-    ) -> Result<(), (usize, Refusal)> {
+    ) -> Result<(), (usize, BlockError)> {
         let (group, rest) = values.as_chunks::<LANES>();
         let (weights, fewer) = importance.as_chunks::<LANES>();
         let whole = group.len() * LANES;
         let mut weights = weights.iter();
         for (index, (out, values)) in out.chunks_mut(LANES).zip(group).enumerate() {
-            let at = |(lane, refusal)| (index * LANES + lane, refusal);
+            let at = |(lane, error)| (index * LANES + lane, error);
             eight(out, values, weights.next()).map_err(at)?;
         }
         let Some(out) = out.get_mut(whole..).filter(|out| !out.is_empty()) else { return Ok(()) };
         let padded = (!fewer.is_empty()).then(|| padded(fewer));
-        eight(out, &self::padded(rest), padded.as_ref()).map_err(|(lane, refusal)| (whole + lane, refusal))
+        eight(out, &self::padded(rest), padded.as_ref()).map_err(|(lane, error)| (whole + lane, error))
     }
 }
 
-/// Blocks, of which those that are not there are zeros.
+/// Copies up to eight blocks; missing blocks are zeros.
 fn padded(blocks: &[[f32; 32]]) -> [[f32; 32]; LANES] {
     let mut all = [[0.0; 32]; LANES];
     for (all, block) in all.iter_mut().zip(blocks) {
@@ -39,10 +39,10 @@ fn eight(
     out: &mut [Iq4Nl],
     values: &[[f32; 32]; LANES],
     importance: Option<&[[f32; 32]; LANES]>,
-) -> Result<(), (usize, Refusal)> {
+) -> Result<(), (usize, BlockError)> {
     let mut mean = Lanes::ZERO;
     for (lane, (mean, values)) in mean.0.iter_mut().zip(values).enumerate() {
-        check(values).map_err(|refusal| (lane, refusal))?;
+        check(values).map_err(|error| (lane, error))?;
         *mean = sum_of_squares(values) * (2.0 / 32.0);
     }
     let elements = by_element::<32>(values.as_flattened());
@@ -53,14 +53,14 @@ fn eight(
     by_lane(&elements.map(|x| code(inverse * x)), &mut codes);
     let blocks = out.iter_mut().zip(scales.0.into_iter().zip(codes.as_chunks::<32>().0));
     for (lane, (out, (scale, codes))) in blocks.enumerate() {
-        out.d = narrow(scale).map_err(|refusal| (lane, refusal))?;
+        out.d = narrow(scale).map_err(|error| (lane, error))?;
         out.qs = nibbles(codes);
     }
     Ok(())
 }
 
 impl Encode<256> for Iq4Xs {
-    fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         self.set_block(values, None)
     }
 }
@@ -70,7 +70,7 @@ impl EncodeWeighted<256> for Iq4Xs {
         out: &mut [Self],
         values: &[[f32; 256]],
         importance: &[[f32; 256]],
-    ) -> Result<(), (usize, Refusal)> {
+    ) -> Result<(), (usize, BlockError)> {
         each_weighted(out, values, importance, |out, values, importance| {
             out.set_block(values, Some(importance))
         })
@@ -78,17 +78,17 @@ impl EncodeWeighted<256> for Iq4Xs {
 }
 
 impl Iq4Xs {
-    fn set_block(&mut self, values: &[f32; 256], importance: Option<&[f32; 256]>) -> Result<(), Refusal> {
+    fn set_block(&mut self, values: &[f32; 256], importance: Option<&[f32; 256]>) -> Result<(), BlockError> {
         check(values)?;
         let mean = Lanes::all(sum_of_squares(values) * (2.0 / 256.0));
         let elements = by_element::<32>(values);
         let importance = importance.map(|importance| by_element::<32>(importance));
         let scales = search(&elements, importance.as_ref(), mean);
         if !scales.0.iter().all(|scale| scale.is_finite()) {
-            return Err(Refusal::ScaleOverflow);
+            return Err(BlockError::ScaleOverflow);
         }
         let larger = |most: f32, scale: f32| if scale.abs() > most.abs() { scale } else { most };
-        // It is not rounded for what comes after.
+        // The rounding to `f16` affects only the stored scale; the following steps use `d` itself.
         let d = -scales.0.into_iter().fold(0.0, larger) / 32.0;
         self.d = narrow(d)?;
         let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
@@ -115,7 +115,7 @@ impl Iq4Xs {
     }
 }
 
-/// The best scales of eight blocks. Without importance the weights are the squares of the elements.
+/// Finds the best scales of eight blocks. Without importance, the weights are the squares of the elements.
 fn search(elements: &[Lanes; 32], importance: Option<&[Lanes; 32]>, mean: Lanes) -> Lanes {
     let weights = match importance {
         Some(importance) => weighted(elements, importance, mean),
@@ -135,10 +135,10 @@ fn search(elements: &[Lanes; 32], importance: Option<&[Lanes; 32]>, mean: Lanes)
         scale = better.select(next, scale);
         most = better.select(next * sum_qx, most);
     }
-    magnitude.is_below(Lanes::all(NOTHING)).select(Lanes::ZERO, scale)
+    magnitude.is_below(Lanes::all(ZERO_THRESHOLD)).select(Lanes::ZERO, scale)
 }
 
-/// The sums of the weighted products of elements and levels, and of the weighted squares of levels.
+/// Sums the weighted products of elements and levels, and the weighted squares of levels.
 #[inline]
 fn sums(elements: &[Lanes; 32], weights: &[Lanes; 32], inverse: Lanes) -> (Lanes, Lanes) {
     let (mut sum_qx, mut sum_q2) = (Lanes::ZERO, Lanes::ZERO);
@@ -151,21 +151,22 @@ fn sums(elements: &[Lanes; 32], weights: &[Lanes; 32], inverse: Lanes) -> (Lanes
     (sum_qx, sum_q2)
 }
 
-/// The level that is nearest to each value, the higher of two; the highest for a NaN.
+/// Returns the level that is nearest to each value; the higher of two at the same distance, and the highest
+/// for a NaN.
 #[inline]
 fn level(values: Lanes) -> Lanes {
     let [lowest, ..] = LEVELS;
     let mut level = Lanes::all(lowest);
     for pair in LEVELS.windows(2) {
         if let [below, above] = pair {
-            // The middle is exact, and ggml's differences are too where they are near each other.
+            // The middle is exact, and so are ggml's differences where they are close to each other.
             level += values.steps_at((below + above) / 2.0, above - below);
         }
     }
     level
 }
 
-/// The number of the level.
+/// Returns the code of each level.
 #[inline]
 fn code(values: Lanes) -> Lanes {
     let mut code = Lanes::ZERO;
@@ -177,7 +178,7 @@ fn code(values: Lanes) -> Lanes {
     code
 }
 
-/// Pairs of codes that lie 16 apart.
+/// Packs pairs of codes that are 16 apart.
 #[inline]
 fn nibbles(codes: &[u8; 32]) -> [u8; 16] {
     let mut packed = [0; 16];

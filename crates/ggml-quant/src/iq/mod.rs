@@ -6,7 +6,7 @@ use super::{Decode, by_nibble, grids, pick, wide};
 
 mod encode;
 
-/// 4 bits through [`LEVELS`], with a scale in f16 for 32 elements. The low nibbles are the first 16 of them.
+/// 4-bit codes of [`LEVELS`], with a scale in f16 for 32 elements. The low nibbles are the first 16 of them.
 #[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Iq4Nl {
@@ -14,7 +14,8 @@ pub(super) struct Iq4Nl {
     qs: [u8; 16],
 }
 
-/// Sub-blocks of 32 like [`Iq4Nl`], with scales of 6 bits: nibbles in `scales_l`, two more bits in `scales_h`.
+/// Sub-blocks of 32 like [`Iq4Nl`], with scales of 6 bits: four bits in a nibble of `scales_l`, two more in
+/// `scales_h`.
 #[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Iq4Xs {
@@ -24,7 +25,8 @@ pub(super) struct Iq4Xs {
     qs: [[u8; 16]; 8],
 }
 
-/// For each 32 elements four points of 8 bits, then a word of four times seven bits of signs and four bits of scale.
+/// For each 32 elements, four points of 8 bits, then a word of four times seven bits of signs and four bits
+/// of scale.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Iq2Xxs {
@@ -41,7 +43,7 @@ pub(super) struct Iq2Xs {
     scales: [u8; 8],
 }
 
-/// Points of 10 bits, two of them in `qh`, and all eight signs; a scale of four bits for each 16 elements.
+/// Points of 10 bits, two of these in `qh`, and all eight signs; a scale of four bits for each 16 elements.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Iq2S {
@@ -52,7 +54,7 @@ pub(super) struct Iq2S {
     scales: [u8; 8],
 }
 
-/// For each 32 elements eight points of four elements; signs and scale as in [`Iq2Xxs`].
+/// For each 32 elements, eight points of four elements; signs and scale as in [`Iq2Xxs`].
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Iq3Xxs {
@@ -61,7 +63,8 @@ pub(super) struct Iq3Xxs {
     signs_and_scales: [[u8; 4]; 8],
 }
 
-/// Points of four elements with 9 bits, one of them in `qh`, and all signs; a scale of four bits for each 32 elements.
+/// Points of four elements with 9 bits, one of these in `qh`, and all signs; a scale of four bits for each 32
+/// elements.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Iq3S {
@@ -72,7 +75,7 @@ pub(super) struct Iq3S {
     scales: [u8; 4],
 }
 
-/// For each 32 elements four points of 11 bits, three of them in `qh`, with scale and shift above these.
+/// For each 32 elements, four points of 11 bits, three of these in `qh`, with scale and shift above them.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Iq1S {
@@ -81,8 +84,8 @@ pub(super) struct Iq1S {
     qh: [[u8; 2]; 8],
 }
 
-/// Points like those of [`Iq1S`], each with a shift of its own above its three bits; a scale of three bits for each 16
-/// elements, and above four of these a nibble of the f16 that scales the block.
+/// Points like those of [`Iq1S`], each with its own shift above its three bits in `qh`; a scale of three bits
+/// for each 16 elements, and above four such scales a nibble of the f16 that scales the block.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Iq1M {
@@ -91,7 +94,7 @@ pub(super) struct Iq1M {
     scales: [[u8; 2]; 4],
 }
 
-/// What the codes of [`Iq4Nl`] and [`Iq4Xs`] mean.
+/// The values of the codes of [`Iq4Nl`] and [`Iq4Xs`].
 const LEVELS: [f32; 16] = [
     -127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0,
 ];
@@ -236,40 +239,42 @@ impl Decode<256> for Iq1M {
     }
 }
 
-/// `d * level` with the sign that each bit says.
+/// Writes `d * level` with the sign that each bit gives.
 #[inline]
 fn signed(d: f32, point: &[u8; 8], signs: u8, out: &mut [f32; 8]) {
     for ((out, &level), bit) in out.iter_mut().zip(point).zip([1, 2, 4, 8, 16, 32, 64, 128]) {
-        // Without a branch, so that it becomes vectors.
+        // Free of branches, so that it can be vectorized.
         let sign = if signs & bit == 0 { 0 } else { 1 << 31 };
         *out = f32::from_bits((d * f32::from(level)).to_bits() ^ sign);
     }
 }
 
-/// `d * (level ± 1/8)` of a point of IQ1.
+/// Writes `d * (level ± 1/8)` for a point of IQ1.
 #[inline]
 fn shifted(d: f32, point: usize, is_down: bool, out: &mut [f32; 8]) {
-    // The levels are in the grid one higher. A table, because a branch would be guessed wrongly every other time.
+    // The grid stores levels plus 1. This is a table lookup, because a branch would be mispredicted half of
+    // the time.
     let delta = pick(&[-0.875, -1.125], usize::from(is_down));
     for (out, &level) in out.iter_mut().zip(pick(&grids::IQ1, point)) {
         *out = d * (f32::from(level) + delta);
     }
 }
 
-/// Two points of four elements as one of eight.
+/// Joins two points of four elements to one of eight.
 #[inline]
 const fn joined(&[a, b, c, d]: &[u8; 4], &[e, f, g, h]: &[u8; 4]) -> [u8; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// The scales of four groups of eight: the low nibble is for two of them, the high one for the others.
+/// Returns the scales of four groups of eight: the low nibble is for the first two, the high nibble for the
+/// others.
 #[inline]
 fn quarters(d: f32, scales: u8) -> [f32; 4] {
     let [a, b] = [scales & 0xf, scales >> 4].map(|scale| d * (0.5 + f32::from(scale)) * 0.25);
     [a, a, b, b]
 }
 
-/// Seven bits of signs for each of four groups, and a scale of four bits.
+/// Returns seven bits of signs for each of four groups, and a scale of four bits.
 #[inline]
 fn signs_and_scale(word: [u8; 4]) -> ([u8; 4], f32) {
     let word = u32::from_le_bytes(word);
@@ -281,7 +286,7 @@ fn signs_and_scale(word: [u8; 4]) -> ([u8; 4], f32) {
     (signs, f32::from(scale))
 }
 
-/// Eight signs of seven: their number is even.
+/// Completes seven signs to eight: the number of negative signs is even.
 #[inline]
 const fn with_parity(signs: u8) -> u8 {
     let odd = signs.count_ones() & 1 == 1;

@@ -1,19 +1,20 @@
-//! The encoders of K-quants as GCC compiles ggml's C for processors with fused operations, where it may contract `a * b + c` to one
-//! operation that rounds once: `-O3 -mavx2 -mfma -ffp-contract=fast`, which is how llama.cpp is built for x86-64. A few blocks of a
-//! hundred get other codes than by [the plain rules](super::encode).
+//! The encoders of K-quants as GCC compiles ggml's C for processors with fused operations, where it may
+//! contract `a * b + c` to one operation that rounds once: `-O3 -mavx2 -mfma -ffp-contract=fast`, which is
+//! how llama.cpp is built for x86-64. A few percent of the blocks get codes that differ from those of [the
+//! plain rules](super::encode).
 //!
-//! What is contracted was found by experiment, and tests compare with the compiler: all sums of products but those in loops that
-//! it vectorizes. It is written for comparing, not for speed.
+//! Experiments showed what is contracted: all sums of products except those in loops that the compiler
+//! vectorizes. Tests compare with the compiler. This code serves comparisons and is not optimized for speed.
 
 use multiversion::multiversion;
 
 use super::encode::{low_byte, pack_nibbles, pack_pairs, pack_scales};
 use super::{Q2K, Q4K, Q5K, Q6K, scales_and_minima};
 use crate::lanes::{nearest_integer, nearest_of_product};
-use crate::search::{NOTHING, Steps, check};
-use crate::{Refusal, narrow, wide};
+use crate::search::{Steps, ZERO_THRESHOLD, check};
+use crate::{BlockError, narrow, wide};
 
-/// The best `x = scale * code - min`, and the codes.
+/// Finds the best `x = scale * code - min`, and the codes.
 #[multiversion(targets("x86_64+avx2+fma"))]
 fn shifted(
     elements: &[f32],
@@ -80,7 +81,7 @@ fn shifted(
     (scale, -min)
 }
 
-/// The best `x = scale * (code - 32)`, and the codes.
+/// Finds the best `x = scale * (code - 32)`, and the codes.
 #[multiversion(targets("x86_64+avx2+fma"))]
 fn signed(elements: &[f32; 16], codes: &mut [u8; 16]) -> f32 {
     const HALF: i32 = 32;
@@ -88,7 +89,7 @@ fn signed(elements: &[f32; 16], codes: &mut [u8; 16]) -> f32 {
     for &x in elements {
         max = if x.abs() > max.abs() { x } else { max };
     }
-    if max.abs() < NOTHING {
+    if max.abs() < ZERO_THRESHOLD {
         codes.fill(0);
         return 0.0;
     }
@@ -108,7 +109,7 @@ fn signed(elements: &[f32; 16], codes: &mut [u8; 16]) -> f32 {
     let mut best = scale * sum_lx;
     for step in (-9_i8..=9).filter(|step| *step != 0) {
         let inverse = -0.1_f32.mul_add(step.into(), HALF as f32) / max;
-        // The compiler takes the products of these loops in vectors, and adds them up afterwards.
+        // The compiler vectorizes the products of these loops and adds them up afterwards.
         let (mut sum_lx, mut sum_l2) = (0.0_f32, 0.0_f32);
         for &x in elements {
             let (w, l) = (x * x, code(inverse, x) as f32);
@@ -124,7 +125,8 @@ fn signed(elements: &[f32; 16], codes: &mut [u8; 16]) -> f32 {
     scale
 }
 
-/// The nearest codes of elements: `(x + min) / scale`. Those that were found stay where the scale is 0.
+/// Replaces codes by the nearest codes of elements: `(x + min) / scale`. If the scale is 0, the codes stay as
+/// they are.
 fn nearest(elements: &[f32], codes: &mut [u8], (scale, min): (f32, f32), (low, high): (i32, i32)) {
     if scale == 0.0 {
         return;
@@ -134,19 +136,19 @@ fn nearest(elements: &[f32], codes: &mut [u8], (scale, min): (f32, f32), (low, h
     }
 }
 
-/// The largest of some numbers, and not below 0.
+/// Returns the largest of some numbers, or 0 if all are below 0.
 fn largest(all: &[f32]) -> f32 {
     all.iter().fold(0.0, |most, &x| if x > most { x } else { most })
 }
 
-/// The codes of scales or minima, the low byte of each.
+/// Returns the codes of scales or minima: the low byte of each.
 fn rounded<const N: usize>(all: [f32; N], levels: f32, largest: f32) -> [u8; N] {
     let inverse = if largest > 0.0 { levels / largest } else { 0.0 };
     all.map(|one| low_byte(nearest_of_product(inverse, one)))
 }
 
 impl Q2K {
-    pub(crate) fn contracted(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    pub(crate) fn contracted(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         const STEPS: Steps = Steps { first: -0.5, by: 0.1, last: 15 };
         check(values)?;
         let (mut codes, mut scales, mut mins) = ([0; 256], [0.0; 16], [0.0; 16]);
@@ -170,15 +172,16 @@ impl Q2K {
     }
 }
 
-/// What is before the codes of [`Q4K`] and [`Q5K`]: the two scales and those of the sub-blocks; and the codes, up to `max_code`.
+/// The parts before the codes of [`Q4K`] and [`Q5K`] (the two scales, and the scales of the sub-blocks), and
+/// the codes, up to `max_code`.
 type Found = ([[u8; 2]; 2], [u8; 12], [u8; 256]);
 
-fn with_minima(values: &[f32; 256], max_code: u8, steps: &Steps) -> Result<Found, Refusal> {
+fn with_minima(values: &[f32; 256], max_code: u8, steps: &Steps) -> Result<Found, BlockError> {
     check(values)?;
     let (mut codes, mut scales, mut mins) = ([0; 256], [0.0; 8], [0.0; 8]);
     let parts = values.as_chunks::<32>().0.iter().zip(codes.as_chunks_mut::<32>().0);
     for ((elements, codes), (scale, min)) in parts.zip(scales.iter_mut().zip(&mut mins)) {
-        // This sum the compiler takes in vectors too.
+        // The compiler vectorizes this sum too.
         let mean = (elements.iter().fold(0.0_f32, |sum, x| sum + x * x) / 32.0).sqrt();
         let weights = elements.map(|x| mean + x.abs());
         (*scale, *min) = shifted(elements, &weights, (max_code, steps), false, codes);
@@ -196,7 +199,7 @@ fn with_minima(values: &[f32; 256], max_code: u8, steps: &Steps) -> Result<Found
 }
 
 impl Q4K {
-    pub(crate) fn contracted(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    pub(crate) fn contracted(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         let codes;
         ([self.d, self.dmin], self.scales, codes) =
             with_minima(values, 15, &Steps { first: -1.0, by: 0.1, last: 20 })?;
@@ -206,7 +209,7 @@ impl Q4K {
 }
 
 impl Q5K {
-    pub(crate) fn contracted(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    pub(crate) fn contracted(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         let codes;
         ([self.d, self.dmin], self.scales, codes) =
             with_minima(values, 31, &Steps { first: -0.5, by: 0.1, last: 15 })?;
@@ -216,7 +219,7 @@ impl Q5K {
 }
 
 impl Q6K {
-    pub(crate) fn contracted(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    pub(crate) fn contracted(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         check(values)?;
         let (mut codes, mut scales) = ([0; 256], [0.0_f32; 16]);
         let parts = values.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<16>().0);
@@ -224,7 +227,7 @@ impl Q6K {
             *scale = signed(elements, codes);
         }
         let largest = scales.iter().fold(0.0_f32, |most, &x| if x.abs() > most.abs() { x } else { most });
-        if largest.abs() < NOTHING {
+        if largest.abs() < ZERO_THRESHOLD {
             *self = bytemuck::Zeroable::zeroed();
             return Ok(());
         }

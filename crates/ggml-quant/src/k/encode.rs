@@ -1,18 +1,21 @@
-//! Encoders of the K-quants by the rules of ggml's plain C (`quantize_row_q4_K_ref` and its siblings, and with importance
-//! `quantize_row_q4_K_impl`), bit for bit.
+//! Encoders of the K-quants that follow ggml's plain C (`quantize_row_q4_K_ref` and its siblings, and with
+//! importance `quantize_row_q4_K_impl`) bit for bit.
 //!
-//! Each sub-block gets the scale, and the minimum where the type has one, whose weighted errors are least among some that are
-//! tried. These are then rounded to 4, 6 or 8 bits, and the elements take the nearest codes.
+//! Some scales, and minima where the type has them, are tried for each sub-block, and those with the least
+//! weighted errors are kept. These are then rounded to 4, 6 or 8 bits, and the elements get the nearest
+//! codes.
 
 use multiversion::multiversion;
 
 use super::{Q2K, Q3K, Q4K, Q5K, Q6K, scales_and_minima, signed_scales};
 use crate::lanes::{LANES, Lanes, by_element, by_lane, nearest_integer};
-use crate::search::{NOTHING, Shifted, Signed, Steps, check, descend, extremes, positive, sum_of_squares};
+use crate::search::{
+    Shifted, Signed, Steps, ZERO_THRESHOLD, check, descend, extremes, positive, sum_of_squares,
+};
 use crate::search::{sums, weighted};
-use crate::{Encode, EncodeWeighted, Refusal, check_finite, each_weighted, narrow, wide};
+use crate::{BlockError, Encode, EncodeWeighted, check_finite, each_weighted, narrow, wide};
 
-/// The weighted forms take a row block by block.
+/// The weighted encoders encode a row block by block.
 macro_rules! weighted_by_block {
     ($($block:ident)*) => {
         $(impl EncodeWeighted<256> for $block {
@@ -20,7 +23,7 @@ macro_rules! weighted_by_block {
                 out: &mut [Self],
                 values: &[[f32; 256]],
                 importance: &[[f32; 256]],
-            ) -> Result<(), (usize, Refusal)> {
+            ) -> Result<(), (usize, BlockError)> {
                 each_weighted(out, values, importance, Self::with_importance)
             }
         })*
@@ -31,7 +34,7 @@ weighted_by_block! { Q2K Q3K Q4K Q5K Q6K }
 
 impl Encode<256> for Q2K {
     #[inline]
-    fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         const STEPS: Steps = Steps { first: -0.5, by: 0.1, last: 15 };
         check_finite(values)?;
         let halves = halves(values);
@@ -53,7 +56,7 @@ impl Encode<256> for Q2K {
 }
 
 impl Q2K {
-    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), BlockError> {
         check(values)?;
         let mean = Lanes::all(sum_of_squares(values) / 256.0);
         let halves = halves(values);
@@ -72,7 +75,7 @@ impl Q2K {
         Ok(())
     }
 
-    /// The scales and minima, of which only the low nibbles count, and the codes.
+    /// Stores the scales and minima, of which only the low nibbles are used, and the codes.
     #[inline]
     fn finish(
         &mut self,
@@ -100,7 +103,7 @@ impl Q2K {
 
 impl Encode<256> for Q3K {
     #[inline]
-    fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         check(values)?;
         let halves = halves(values).map(|elements| (descended(&elements), elements));
         let largest = largest_scale(halves.iter().map(|(found, _)| found.scale))?;
@@ -120,7 +123,7 @@ impl Encode<256> for Q3K {
 }
 
 impl Q3K {
-    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), BlockError> {
         check(values)?;
         let mean = Lanes::all(2.0 * sum_of_squares(values) / 256.0);
         let halves = halves(values);
@@ -130,7 +133,7 @@ impl Q3K {
         let [v, w] = &weights;
         let found = [Signed::<4>::of(a, v), Signed::<4>::of(b, w)];
         let [first, second] = &found;
-        // The scales are the elements of another search.
+        // A second search takes the scales as its elements.
         let scales = joined(first.scale, second.scale).map(|scale| in_lane(scale, 0.0));
         let sums = joined(sums(v), sums(w)).map(|sum| in_lane(sum, 0.0));
         largest_scale(found.iter().map(|found| found.scale))?;
@@ -142,7 +145,7 @@ impl Q3K {
         Ok(())
     }
 
-    /// The codes, of elements and what was found for them.
+    /// Stores the codes, given the elements and the result of the search.
     #[inline]
     fn finish<'a, F: 'a>(
         &mut self,
@@ -168,7 +171,7 @@ impl Q3K {
 
 impl Encode<256> for Q4K {
     #[inline]
-    fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         const STEPS: Steps = Steps { first: -1.0, by: 0.1, last: 20 };
         let (head, codes) = with_minima::<15>(values, &STEPS)?;
         self.pack(&head, &codes);
@@ -177,7 +180,7 @@ impl Encode<256> for Q4K {
 }
 
 impl Q4K {
-    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), BlockError> {
         let (head, codes) = with_minima_and_importance::<15>(values, importance)?;
         self.pack(&head, &codes);
         Ok(())
@@ -192,7 +195,7 @@ impl Q4K {
 
 impl Encode<256> for Q5K {
     #[inline]
-    fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         const STEPS: Steps = Steps { first: -0.5, by: 0.1, last: 15 };
         let (head, codes) = with_minima::<31>(values, &STEPS)?;
         self.pack(&head, &codes);
@@ -201,7 +204,7 @@ impl Encode<256> for Q5K {
 }
 
 impl Q5K {
-    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), BlockError> {
         let (head, codes) = with_minima_and_importance::<31>(values, importance)?;
         self.pack(&head, &codes);
         Ok(())
@@ -226,7 +229,7 @@ impl Q5K {
 
 impl Encode<256> for Q6K {
     #[inline]
-    fn encode(&mut self, values: &[f32; 256]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 256]) -> Result<(), BlockError> {
         check_finite(values)?;
         let halves = halves(values);
         self.with_weights(&halves, &halves.map(|elements| elements.map(|x| x * x)))
@@ -234,18 +237,22 @@ impl Encode<256> for Q6K {
 }
 
 impl Q6K {
-    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), Refusal> {
+    fn with_importance(&mut self, values: &[f32; 256], importance: &[f32; 256]) -> Result<(), BlockError> {
         check(values)?;
         self.with_weights(&halves(values), &halves(importance))
     }
 
     #[inline]
-    fn with_weights(&mut self, halves: &[[Lanes; 16]; 2], weights: &[[Lanes; 16]; 2]) -> Result<(), Refusal> {
+    fn with_weights(
+        &mut self,
+        halves: &[[Lanes; 16]; 2],
+        weights: &[[Lanes; 16]; 2],
+    ) -> Result<(), BlockError> {
         let [a, b] = halves;
         let [v, w] = weights;
         let found = [Signed::<32>::of(a, v), Signed::of(b, w)];
         let largest = largest_scale(found.iter().map(|found| found.scale))?;
-        if largest.abs() < NOTHING {
+        if largest.abs() < ZERO_THRESHOLD {
             *self = bytemuck::Zeroable::zeroed();
             return Ok(());
         }
@@ -278,7 +285,7 @@ impl Q6K {
     }
 }
 
-/// What is before the codes of [`Q4K`] and [`Q5K`].
+/// The parts of [`Q4K`] and [`Q5K`] before the codes.
 struct Head {
     d: [u8; 2],
     dmin: [u8; 2],
@@ -300,7 +307,7 @@ impl Head {
 
 /// Encodes with codes from 0 to `MAX`.
 #[inline]
-fn with_minima<const MAX: u8>(values: &[f32; 256], steps: &Steps) -> Result<(Head, [u8; 256]), Refusal> {
+fn with_minima<const MAX: u8>(values: &[f32; 256], steps: &Steps) -> Result<(Head, [u8; 256]), BlockError> {
     check_finite(values)?;
     let elements = by_element::<32>(values);
     let found = Shifted::of::<32, false>(&elements, &weights(&elements), MAX, steps);
@@ -316,25 +323,26 @@ fn with_minima<const MAX: u8>(values: &[f32; 256], steps: &Steps) -> Result<(Hea
     Ok((head, codes))
 }
 
-/// The same, where elements are of different importance.
+/// Like `with_minima`, for elements of different importance.
 fn with_minima_and_importance<const MAX: u8>(
     values: &[f32; 256],
     importance: &[f32; 256],
-) -> Result<(Head, [u8; 256]), Refusal> {
+) -> Result<(Head, [u8; 256]), BlockError> {
     check(values)?;
     let mean = Lanes::all(2.0 * sum_of_squares(values) / 256.0);
     let elements = by_element::<32>(values);
     let weights = weighted(&elements, &by_element(importance), mean);
     let found = Shifted::of::<32, false>(&elements, &weights, MAX, &Steps::WEIGHTED);
     let ([d, dmin], [scales, mins]) = scale_of_both(found.scale.0, (-found.min).0, sums(&weights).0, 63);
-    // A code that a byte without a sign makes of one below 0 is cut in Q5_K only.
+    // A negative code wraps around when it becomes an unsigned byte. Only Q5_K clips such codes.
     let cut = |codes: [u8; LANES]| if MAX > 15 { codes.map(|code| code.min(63)) } else { codes };
     let head = Head { d: narrow(d)?, dmin: narrow(dmin)?, scales: pack_scales(cut(scales), cut(mins)) };
     let codes = head.codes(&found, &elements, MAX);
     Ok((head, codes))
 }
 
-/// The best scale of the scales of all sub-blocks, and that of their minima, with codes for each.
+/// Finds the best scale for the scales of all sub-blocks and the best one for their minima, with a code for
+/// each.
 fn scale_of_both<const N: usize>(
     scales: [f32; N],
     mins: [f32; N],
@@ -354,7 +362,7 @@ fn scale_of_both<const N: usize>(
     )
 }
 
-/// A value in the first lane and one in the second.
+/// Puts a value in the first lane and one in the second.
 #[inline]
 fn in_lane(first: f32, second: f32) -> Lanes {
     Lanes([first, second, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -366,7 +374,7 @@ fn halves(values: &[f32; 256]) -> [[Lanes; 16]; 2] {
     [by_element(first), by_element(second)]
 }
 
-/// The lanes of two as one row.
+/// Joins the lanes of two to one row.
 #[inline]
 fn joined(first: Lanes, second: Lanes) -> [f32; 16] {
     let mut all = [0.0; 16];
@@ -394,20 +402,20 @@ pub(super) fn low_byte(code: i32) -> u8 {
     low
 }
 
-/// The scale of largest magnitude.
+/// Returns the scale of largest magnitude.
 #[inline]
-fn largest_scale(scales: impl Iterator<Item = Lanes>) -> Result<f32, Refusal> {
+fn largest_scale(scales: impl Iterator<Item = Lanes>) -> Result<f32, BlockError> {
     let mut largest = 0.0_f32;
     for scale in scales.flat_map(|scales| scales.0) {
         if !scale.is_finite() {
-            return Err(Refusal::ScaleOverflow);
+            return Err(BlockError::ScaleOverflow);
         }
         largest = if scale.abs() > largest.abs() { scale } else { largest };
     }
     Ok(largest)
 }
 
-/// The other way round than [`scales_and_minima`].
+/// The inverse of [`scales_and_minima`].
 pub(super) fn pack_scales(scales: [u8; LANES], mins: [u8; LANES]) -> [u8; 12] {
     let [s0, s1, s2, s3, s4, s5, s6, s7] = scales;
     let [m0, m1, m2, m3, m4, m5, m6, m7] = mins;
@@ -429,7 +437,7 @@ pub(super) fn pack_scales(scales: [u8; LANES], mins: [u8; LANES]) -> [u8; 12] {
     ]
 }
 
-/// The other way round than [`signed_scales`], of scales that are 32 higher.
+/// The inverse of [`signed_scales`], for scales to which 32 was added.
 fn pack_signed_scales([first, second]: [[u8; LANES]; 2]) -> [u8; 12] {
     let mut packed = [0; 12];
     let (low, high) = packed.split_at_mut(LANES);
@@ -445,7 +453,7 @@ fn pack_signed_scales([first, second]: [[u8; LANES]; 2]) -> [u8; 12] {
     packed
 }
 
-/// Pairs of sub-blocks, as low and high nibbles.
+/// Packs pairs of sub-blocks as low and high nibbles.
 pub(super) fn pack_nibbles(codes: &[u8; 256], qs: &mut [u8; 128]) {
     for (codes, qs) in codes.as_chunks::<64>().0.iter().zip(qs.as_chunks_mut::<32>().0) {
         let (low, high) = codes.split_at(32);
@@ -455,7 +463,7 @@ pub(super) fn pack_nibbles(codes: &[u8; 256], qs: &mut [u8; 128]) {
     }
 }
 
-/// Two bits of each code, those of elements that lie 32 apart in one byte.
+/// Packs two bits of each code; the codes in one byte are those of elements that are 32 apart.
 pub(super) fn pack_pairs(codes: &[u8; 256], qs: &mut [u8; 64]) {
     for (codes, qs) in codes.as_chunks::<128>().0.iter().zip(qs.as_chunks_mut::<32>().0) {
         let [a, b, c, d] = codes.as_chunks::<32>().0 else { continue };
@@ -465,7 +473,7 @@ pub(super) fn pack_pairs(codes: &[u8; 256], qs: &mut [u8; 64]) {
     }
 }
 
-/// How much each element counts: its magnitude, and the root of the mean square.
+/// Returns the weight of each element: its magnitude plus the root of the mean square.
 #[inline]
 fn weights(elements: &[Lanes; 32]) -> [Lanes; 32] {
     let mut squares = Lanes::ZERO;
@@ -483,7 +491,8 @@ struct Descended {
 }
 
 impl Descended {
-    /// The codes, 4 higher, for a scale that was rounded; where it became 0, those that were found.
+    /// Returns the codes, plus 4, for a rounded scale. Where the scale became 0, returns the codes that the
+    /// search found.
     #[inline]
     fn codes(&self, elements: &[Lanes; 16], d: Lanes) -> [Lanes; 16] {
         let is_zero = d.is_zero();
@@ -499,7 +508,7 @@ impl Descended {
 #[multiversion(targets("x86_64+avx2+bmi2"))]
 fn descended(elements: &[Lanes; 16]) -> Descended {
     let (largest, extreme) = extremes(elements);
-    let is_nothing = largest.is_below(Lanes::all(NOTHING));
+    let is_nothing = largest.is_below(Lanes::all(ZERO_THRESHOLD));
     let inverse = Lanes::all(-4.0) / extreme;
     let mut codes = elements.map(|x| (inverse * x).codes(-4, 3));
     let weights = elements.map(|x| x * x);

@@ -1,4 +1,4 @@
-//! The K-quants: blocks of 256 elements, in sub-blocks of 16 or 32 with scales of their own.
+//! The K-quants: blocks of 256 elements, divided into sub-blocks of 16 or 32 with their own scales.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
@@ -17,7 +17,7 @@ pub(super) struct Q2K {
     dmin: [u8; 2],
 }
 
-/// 3 bits, the third of them in `hmask`; sub-blocks of 16 with scales of 6 bits.
+/// 3 bits, the third of these in `hmask`; sub-blocks of 16 with scales of 6 bits.
 #[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Q3K {
@@ -37,7 +37,7 @@ pub(super) struct Q4K {
     qs: [u8; 128],
 }
 
-/// 5 bits, the fifth of them in `qh`; otherwise like [`Q4K`].
+/// 5 bits, the fifth of these in `qh`; otherwise like [`Q4K`].
 #[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Q5K {
@@ -48,7 +48,7 @@ pub(super) struct Q5K {
     qs: [u8; 128],
 }
 
-/// 6 bits, the upper two of them in `qh`; sub-blocks of 16 with signed scales.
+/// 6 bits, the upper two of these in `qh`; sub-blocks of 16 with signed scales.
 #[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Q6K {
@@ -58,7 +58,8 @@ pub(super) struct Q6K {
     d: [u8; 2],
 }
 
-/// 8 bits in two's complement with a scale in f32. The sums are for ggml's products, the values do not need them.
+/// 8 bits in two's complement with a scale in f32. ggml needs the sums for its products; the values do not
+/// depend on them.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Q8K {
@@ -179,8 +180,8 @@ impl Decode<256> for Q8K {
     }
 }
 
-/// The sixteen scales of [`Q3K`], less 32: low nibbles of 0 to 7, then high nibbles, and two more bits of each in the
-/// last four bytes.
+/// Unpacks the sixteen scales of [`Q3K`], less 32: the low nibbles of bytes 0 to 7, then their high nibbles,
+/// with two more bits of each in the last four bytes.
 #[inline]
 fn signed_scales(packed: &[u8; 12]) -> [i8; 16] {
     let [low @ .., a, b, c, d] = packed;
@@ -193,8 +194,8 @@ fn signed_scales(packed: &[u8; 12]) -> [i8; 16] {
     scales
 }
 
-/// The eight scales and minima of [`Q4K`] and [`Q5K`]. The first four of both have six bits in one byte, the last four
-/// have a nibble and, above the first four, two bits.
+/// Unpacks the eight scales and minima of [`Q4K`] and [`Q5K`]. The first four of both have six bits in one
+/// byte. The last four have a nibble, and two more bits above those of the first four.
 #[inline]
 fn scales_and_minima(packed: &[u8; 12]) -> [(u8, u8); 8] {
     let [s0, s1, s2, s3, m0, m1, m2, m3, n0, n1, n2, n3] = *packed;

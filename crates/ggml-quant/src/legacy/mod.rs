@@ -1,16 +1,16 @@
 //! The types with blocks of 32 elements: one scale, or a scale and a minimum, for all of them.
 //!
-//! Where an encoder's arithmetic could be done in several ways, it is done as ggml's plain C does it, with every
-//! intermediate result rounded to `f32`: the quotient `1 / d` is a value of its own, `x * (1 / d)` is not `x / d`.
-//! gguf.quants does the same, except where zeros of both signs meet.
+//! Where an encoder's arithmetic could be done in several ways, it follows ggml's plain C, which rounds every
+//! intermediate result to `f32`. For example, the quotient `1 / d` is rounded first, and `x * (1 / d)` is not
+//! `x / d`. gguf.quants does the same, except where zeros of both signs meet.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
-use super::{Decode, Encode, Refusal, narrow, wide};
+use super::{BlockError, Decode, Encode, narrow, wide};
 
 mod weighted;
 
-/// 4 bits, `d * (q - 8)`. The low nibbles are the first 16 elements, the high ones the other 16.
+/// 4 bits, `d * (q - 8)`. The low nibbles are the first 16 elements, the high nibbles the other 16.
 #[derive(Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C)]
 pub(super) struct Q4_0 {
@@ -54,7 +54,8 @@ pub(super) struct Q8_0 {
     qs: [u8; 32],
 }
 
-/// Like [`Q8_0`], with the sum of the elements for ggml's products, which the values do not need.
+/// Like [`Q8_0`], with the sum of the elements. ggml needs the sum for its products; the values do not depend
+/// on it.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(C)]
 pub(super) struct Q8_1 {
@@ -77,7 +78,7 @@ impl Decode<32> for Q4_0 {
 
 impl Encode<32> for Q4_0 {
     #[inline]
-    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), BlockError> {
         let (d, code) = centred::<8>(values)?;
         self.d = d;
         self.qs = nibbles(values, code);
@@ -99,7 +100,7 @@ impl Decode<32> for Q4_1 {
 
 impl Encode<32> for Q4_1 {
     #[inline]
-    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), BlockError> {
         let (d, m, code) = above_minimum::<15>(values)?;
         (self.d, self.m) = (d, m);
         self.qs = nibbles(values, code);
@@ -119,7 +120,7 @@ impl Decode<32> for Q5_0 {
 
 impl Encode<32> for Q5_0 {
     #[inline]
-    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), BlockError> {
         let (d, code) = centred::<16>(values)?;
         self.d = d;
         self.qh = fifth_bits(values, code);
@@ -140,7 +141,7 @@ impl Decode<32> for Q5_1 {
 
 impl Encode<32> for Q5_1 {
     #[inline]
-    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), BlockError> {
         let (d, m, code) = above_minimum::<31>(values)?;
         (self.d, self.m) = (d, m);
         self.qh = fifth_bits(values, code);
@@ -171,7 +172,7 @@ impl Decode<32> for Q8_1 {
 
 impl Encode<32> for Q8_0 {
     #[inline]
-    fn encode(&mut self, values: &[f32; 32]) -> Result<(), Refusal> {
+    fn encode(&mut self, values: &[f32; 32]) -> Result<(), BlockError> {
         let d = largest_magnitude(values)? / 127.0;
         self.d = narrow(d)?;
         let inverse = inverse(d).unwrap_or(0.0);
@@ -182,31 +183,33 @@ impl Encode<32> for Q8_0 {
     }
 }
 
-/// The scale of `x = d * (q - LEVELS)`, where the element of largest magnitude has q = 0, and what gives each x its q.
+/// Returns the scale of `x = d * (q - LEVELS)`, in which the element of largest magnitude has q = 0, and a
+/// function that computes q from x.
 #[inline]
-fn centred<const LEVELS: u8>(values: &[f32; 32]) -> Result<([u8; 2], impl Fn(f32) -> u8 + Copy), Refusal> {
+fn centred<const LEVELS: u8>(values: &[f32; 32]) -> Result<([u8; 2], impl Fn(f32) -> u8 + Copy), BlockError> {
     let levels = f32::from(LEVELS);
     let scale = extreme(values)? / -levels;
     let (inverse, offset) = inverse(scale).map_or((0.0, 0.0), |inverse| (inverse, levels + 0.5));
     Ok((narrow(scale)?, move |x| truncate(x * inverse + offset, 2 * LEVELS - 1)))
 }
 
-/// The scale and the minimum of `x = d * q + m`, where q is at most `MAX`, and what gives each x its q.
+/// Returns the scale and the minimum of `x = d * q + m` with q up to `MAX`, and a function that computes q
+/// from x.
 #[inline]
 #[expect(clippy::type_complexity, reason = "an `impl Fn` has no other name")]
 fn above_minimum<const MAX: u8>(
     values: &[f32; 32],
-) -> Result<([u8; 2], [u8; 2], impl Fn(f32) -> u8 + Copy), Refusal> {
+) -> Result<([u8; 2], [u8; 2], impl Fn(f32) -> u8 + Copy), BlockError> {
     let (min, max) = bounds(values)?;
     let scale = (max - min) / f32::from(MAX);
     let inverse = inverse(scale).unwrap_or(0.0);
     Ok((narrow(scale)?, narrow(min)?, move |x| truncate((x - min) * inverse + 0.5, MAX)))
 }
 
-/// What the elements are multiplied by: `1 / d`, but 0 where d is 0.
+/// Returns the factor for the elements: `1 / d`, or 0 if d is 0.
 ///
-/// `None` where the quotient is infinite, d being below 2^-128. The reference then converts
-/// infinities and NaNs to integers, which x86 makes 0, so that all codes are 0.
+/// Returns `None` if the quotient is infinite, which it is for d below 2^-128. The reference then converts
+/// infinities and NaNs to integers, which gives 0 on x86, so that all codes are 0.
 #[inline]
 fn inverse(d: f32) -> Option<f32> {
     if d == 0.0 {
@@ -216,11 +219,11 @@ fn inverse(d: f32) -> Option<f32> {
     inverse.is_finite().then_some(inverse)
 }
 
-/// A float this large has no fraction and its low bits are an integer, in two's complement and for both signs of what
-/// was added to it. Conversion by `as` saturates, and that keeps compilers from doing it in vectors.
+/// A float this large has no fraction. Its low bits are the integer that was added to it, in two's
+/// complement, so the integer may be negative. `as` saturates, which keeps compilers from vectorizing it.
 const MAGIC: f32 = 1.5 * 8_388_608.0;
 
-/// The integer part of a value that is not negative, at most `max`.
+/// Returns the integer part of a value that is not negative, at most `max`.
 #[inline]
 fn truncate(value: f32, max: u8) -> u8 {
     let max = f32::from(max);
@@ -230,10 +233,10 @@ fn truncate(value: f32, max: u8) -> u8 {
     code
 }
 
-/// Rounds to the nearest integer, halves away from zero, what lies between -127.5 and 127.5.
+/// Rounds a value between -127.5 and 127.5 to the nearest integer, halves away from zero.
 #[inline]
 fn round_to_i8(value: f32) -> i8 {
-    // The sum is rounded with halves to even, so that some of them must go one further. All differences are exact.
+    // The sum rounds halves to even, so some results must go one further. All differences are exact.
     let magic = value + MAGIC;
     let [nearest, ..] = magic.to_bits().to_le_bytes();
     let short = value - (magic - MAGIC) == 0.5_f32.copysign(value);
@@ -244,18 +247,18 @@ fn round_to_i8(value: f32) -> i8 {
 const SIGN: u32 = 1 << 31;
 const INFINITY: u32 = f32::INFINITY.to_bits();
 
-/// The largest magnitude among finite values.
+/// Returns the largest magnitude of finite values.
 #[inline]
-fn largest_magnitude(values: &[f32; 32]) -> Result<f32, Refusal> {
-    // Magnitudes order like their bits, NaN above infinity; and integers have a maximum that vectorizes.
+fn largest_magnitude(values: &[f32; 32]) -> Result<f32, BlockError> {
+    // Magnitudes order like their bits, NaN above infinity, and the maximum of integers vectorizes.
     let bits = values.iter().map(|v| (v.to_bits() & !SIGN).cast_signed()).fold(0, i32::max).cast_unsigned();
     if bits < INFINITY { Ok(f32::from_bits(bits)) } else { Err(not_finite(values)) }
 }
 
-/// The element of largest magnitude, the first of them if there are several. Zeros alone give a positive zero, whatever their
-/// signs: ggml looks for what is larger than zero, and finds nothing.
+/// Returns the element of largest magnitude, the first one if there are several. If all are zeros, returns
+/// positive zero, whatever their signs: ggml looks for an element above zero and finds none.
 #[inline]
-fn extreme(values: &[f32; 32]) -> Result<f32, Refusal> {
+fn extreme(values: &[f32; 32]) -> Result<f32, BlockError> {
     let positive = largest_magnitude(values)?;
     if positive == 0.0 {
         return Ok(0.0);
@@ -269,9 +272,9 @@ fn extreme(values: &[f32; 32]) -> Result<f32, Refusal> {
     })
 }
 
-/// The smallest and the largest of finite values.
+/// Returns the smallest and the largest of finite values.
 #[inline]
-fn bounds(values: &[f32; 32]) -> Result<(f32, f32), Refusal> {
+fn bounds(values: &[f32; 32]) -> Result<(f32, f32), BlockError> {
     let keys = values.iter().map(|v| ordered(v.to_bits().cast_signed()));
     let (min, max) = keys.fold((i32::MAX, i32::MIN), |(min, max), key| (min.min(key), max.max(key)));
     let number = |key| f32::from_bits(ordered(key).cast_unsigned());
@@ -282,22 +285,23 @@ fn bounds(values: &[f32; 32]) -> Result<(f32, f32), Refusal> {
     Ok((if min == 0.0 { first_zero(values) } else { min }, max))
 }
 
-/// The bits of a float as an integer of the same order (-NaN, -infinity, …, -0, 0, …, infinity, NaN), and back.
+/// Converts the bits of a float to an integer of the same order (-NaN, -infinity, …, -0, 0, …, infinity,
+/// NaN), and back.
 #[inline]
 const fn ordered(bits: i32) -> i32 {
     bits ^ ((bits >> 31) & i32::MAX)
 }
 
-/// The zero that is the minimum of values of which none is negative: the first one, for ggml takes another minimum only where it
-/// is smaller, and zeros of both signs are equal.
+/// Returns the zero that ggml takes as the minimum if the smallest value is zero. It is the first one,
+/// because ggml replaces the minimum only by a smaller value, and zeros of both signs are equal.
 #[cold]
 fn first_zero(values: &[f32; 32]) -> f32 {
     values.iter().copied().find(|&value| value == 0.0).unwrap_or(0.0)
 }
 
 #[cold]
-fn not_finite(values: &[f32; 32]) -> Refusal {
-    Refusal::NotFinite(values.iter().position(|v| !v.is_finite()).unwrap_or(0))
+fn not_finite(values: &[f32; 32]) -> BlockError {
+    BlockError::NotFinite(values.iter().position(|v| !v.is_finite()).unwrap_or(0))
 }
 
 /// Packs the low four bits of the codes.
@@ -311,19 +315,20 @@ fn nibbles(values: &[f32; 32], code: impl Fn(f32) -> u8) -> [u8; 16] {
     packed
 }
 
-/// Gathers bit 4 of the codes; bit i of the little-endian result is that of code i.
+/// Gathers bit 4 of the codes; bit i of the little-endian result belongs to code i.
 #[inline]
 fn fifth_bits(values: &[f32; 32], code: impl Fn(f32) -> u8) -> [u8; 4] {
     let mut packed = [0; 4];
     for (packed, values) in packed.iter_mut().zip(values.as_chunks::<8>().0) {
-        // Byte i holds bit 8 i; times 2^(56 - 7 i) it becomes bit 56 + i, and no other product comes there.
+        // Byte i holds bit 8 i. Multiplied by 2^(56 - 7 i) it becomes bit 56 + i, where no other product has
+        // a bit.
         let bits = u64::from_le_bytes(values.map(|x| code(x) >> 4));
         [.., *packed] = bits.wrapping_mul(0x0102_0408_1020_4080).to_le_bytes();
     }
     packed
 }
 
-/// The codes from their low nibbles and fifth bits.
+/// Joins the codes from their low nibbles and fifth bits.
 #[inline]
 fn five_bits(qh: [u8; 4], qs: &[u8; 16]) -> [u8; 32] {
     let mut codes = [0; 32];

@@ -19,7 +19,7 @@ fn rounding_is_exact_at_every_tie_and_beside_it() {
 
 #[test]
 fn rounding_is_exact_between_ties() {
-    // All floats from 0 to 127.5 in steps of a prime number of them.
+    // Floats from 0 to 127.5; their bits differ by steps of a prime number.
     for bits in (0..127.5_f32.to_bits()).step_by(1_009) {
         let value = f32::from_bits(bits);
         assert_eq!(f32::from(round_to_i8(value)), value.round(), "{value}");
@@ -69,7 +69,7 @@ fn fifth_bits_pack_and_unpack() {
     }
 }
 
-/// The extreme and the bounds as ggml's C finds them.
+/// Finds the extreme and the bounds as ggml's C does.
 fn found_one_by_one(values: &[f32; 32]) -> [f32; 3] {
     let (mut magnitude, mut extreme, mut min, mut max) = (0.0, 0.0, f32::MAX, f32::MIN);
     for &value in values {
@@ -99,7 +99,7 @@ proptest! {
             let [expected, least, most] = found_one_by_one(&values);
             prop_assert_eq!(extreme(&values).unwrap().to_bits(), expected.to_bits());
             let (min, max) = bounds(&values).unwrap();
-            // The sign of a largest value that is zero is in no block.
+            // If the largest value is zero, its sign is not stored in a block.
             prop_assert_eq!((min.to_bits(), max), (least.to_bits(), most));
         }
     }

@@ -1,20 +1,20 @@
-//! Encoders for elements of different importance, by ggml's `quantize_row_q4_0_impl` and its siblings.
+//! Encoders for elements of different importance, following ggml's `quantize_row_q4_0_impl` and its siblings.
 
 use super::{Q4_0, Q4_1, Q5_0, Q5_1};
 use crate::lanes::{LANES, Lanes, by_element, by_lane};
 use crate::search::{Shifted, Signed, Steps, check, sum_of_squares, weighted};
-use crate::{EncodeWeighted, Refusal, narrow};
+use crate::{BlockError, EncodeWeighted, narrow};
 
-/// Encodes a row, eight blocks at once; the last ones may be fewer.
+/// Encodes a row, eight blocks at a time; the last group may have fewer.
 fn by_eight<B>(
     out: &mut [B],
     values: &[[f32; 32]],
     importance: &[[f32; 32]],
     search: impl Fn(&[Lanes; 32], &[Lanes; 32]) -> (Lanes, Lanes, [Lanes; 32]),
-    pack: impl Fn(&mut B, f32, f32, &[u8; 32]) -> Result<(), Refusal>,
-) -> Result<(), (usize, Refusal)> {
+    pack: impl Fn(&mut B, f32, f32, &[u8; 32]) -> Result<(), BlockError>,
+) -> Result<(), (usize, BlockError)> {
     for (index, values) in values.iter().enumerate() {
-        check(values).map_err(|refusal| (index, refusal))?;
+        check(values).map_err(|error| (index, error))?;
     }
     let flat = values.as_flattened();
     let mean = Lanes::all(sum_of_squares(flat) / flat.len() as f32);
@@ -27,13 +27,13 @@ fn by_eight<B>(
         by_lane(&codes, &mut bytes);
         let each = bytes.as_chunks::<32>().0.iter().zip(scales.0.into_iter().zip(mins.0));
         for (lane, (out, (codes, (scale, min)))) in out.iter_mut().zip(each).enumerate() {
-            pack(out, scale, min, codes).map_err(|refusal| (group * LANES + lane, refusal))?;
+            pack(out, scale, min, codes).map_err(|error| (group * LANES + lane, error))?;
         }
     }
     Ok(())
 }
 
-/// Up to eight blocks by their elements. Those that are not there are zeros.
+/// Transposes up to eight blocks to their elements; missing blocks are zeros.
 #[inline]
 fn padded(blocks: &[[f32; 32]]) -> [Lanes; 32] {
     let mut all = [[0.0; 32]; LANES];
@@ -43,21 +43,21 @@ fn padded(blocks: &[[f32; 32]]) -> [Lanes; 32] {
     by_element(all.as_flattened())
 }
 
-/// What [`by_eight`] asks for, for types without a minimum.
+/// The search that [`by_eight`] takes, for types without a minimum.
 #[inline]
 fn signed<const LEVELS: i8>(elements: &[Lanes; 32], weights: &[Lanes; 32]) -> (Lanes, Lanes, [Lanes; 32]) {
     let found = Signed::<LEVELS>::of(elements, weights);
     (found.scale, Lanes::ZERO, found.best_codes(elements))
 }
 
-/// The same for types with a minimum.
+/// The search that `by_eight` takes, for types with a minimum.
 #[inline]
 fn shifted<const MAX: u8>(elements: &[Lanes; 32], weights: &[Lanes; 32]) -> (Lanes, Lanes, [Lanes; 32]) {
     let found = Shifted::of::<32, false>(elements, weights, MAX, &Steps::WEIGHTED);
     (found.scale, found.min, found.best_codes(elements, MAX))
 }
 
-/// The low nibbles of codes: the first sixteen in the low halves of the bytes.
+/// Packs the low nibbles of codes: the first sixteen in the low halves of the bytes.
 #[inline]
 fn nibbles(codes: &[u8; 32]) -> [u8; 16] {
     let mut packed = [0; 16];
@@ -68,7 +68,7 @@ fn nibbles(codes: &[u8; 32]) -> [u8; 16] {
     packed
 }
 
-/// The fifth bits of codes.
+/// Packs the fifth bits of codes.
 #[inline]
 fn fifth_bits(codes: &[u8; 32]) -> [u8; 4] {
     let bits = codes.iter().zip(0..).fold(0_u32, |bits, (code, at)| bits | u32::from((code >> 4) & 1) << at);
@@ -82,7 +82,7 @@ macro_rules! weighted_row {
                 out: &mut [Self],
                 values: &[[f32; 32]],
                 importance: &[[f32; 32]],
-            ) -> Result<(), (usize, Refusal)> {
+            ) -> Result<(), (usize, BlockError)> {
                 by_eight(out, values, importance, $search, |$out, scale, $min, $codes| {
                     $out.d = narrow(scale)?;
                     $out.qs = nibbles($codes);

@@ -1,8 +1,8 @@
-//! The types that llama.cpp asks for. It refuses a key of another type, and JSON does not say which one is meant
-//! (docs/formats/gguf.md#types-of-values-from-json).
+//! The metadata types that llama.cpp expects. It refuses a key of another type, and JSON does not say which
+//! type is meant (docs/formats/gguf.md#types-of-values-from-json).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-/// Keys of every model.
+/// The types of keys that every model may have.
 const COMMON: &[(&str, &str)] = &[
     ("adapter.lora.alpha", "f32"),
     ("general.alignment", "u32"),
@@ -13,7 +13,7 @@ const COMMON: &[(&str, &str)] = &[
     ("tokenizer.ggml.token_type_count", "u32"),
 ];
 
-/// What follows the architecture in keys whose values are u32.
+/// The parts after the architecture of keys whose values are u32.
 const NUMBERS: &[&str] = &[
     "attention.group_norm_groups",
     "attention.head_count",
@@ -59,7 +59,7 @@ const NUMBERS: &[&str] = &[
     "wkv.head_size",
 ];
 
-/// What follows the architecture in keys whose values are f32.
+/// The parts after the architecture of keys whose values are f32.
 const FLOATS: &[&str] = &[
     "attention.clamp_kqv",
     "attention.group_norm_epsilon",
@@ -80,7 +80,8 @@ const FLOATS: &[&str] = &[
     "rope.scaling.yarn_log_multiplier",
 ];
 
-/// The name of the type that llama.cpp asks for; `None` for a key that it does not read, or takes in several types.
+/// Returns the name of the type that llama.cpp expects, or `None` for a key that it does not read, or accepts
+/// in several types.
 #[must_use]
 pub fn llama_type(key: &str) -> Option<&'static str> {
     if let Some((_, name)) = COMMON.iter().find(|(common, _)| *common == key) {

@@ -15,15 +15,15 @@ use crate::wire::ValueType;
 
 /// The metadata of a file: keys and values in file order.
 ///
-/// Values are kept as the bytes of the file, which have been checked. So memory use is in proportion to the file: its bytes,
-/// and about 50 for each key. [`get`](Self::get) and [`iter`](Self::iter) decode values without a copy, and
-/// [`to_object`](Self::to_object) makes a tree.
+/// The values are the bytes of the file, which have been checked. So memory use is proportional to the file:
+/// its bytes, and about 50 bytes per key. [`get`](Self::get) and [`iter`](Self::iter) decode values without a
+/// copy. [`to_object`](Self::to_object) makes a tree.
 #[derive(Clone, Default)]
 pub struct Metadata {
     keys: NameTable,
     entries: Vec<Entry>,
     bytes: Vec<u8>,
-    /// The numbers of the entries with text that was not valid UTF-8, ascending.
+    /// The positions, ascending, of the entries whose text was not valid UTF-8.
     replaced: Vec<usize>,
 }
 
@@ -57,7 +57,8 @@ pub enum MetaValue<'a> {
     I32(i32),
     /// IEEE 754 binary32.
     F32(f32),
-    /// A boolean. Any byte other than 0 is true, and `verify` reports bytes other than 0 and 1 (docs/formats/gguf.md#booleans).
+    /// A boolean. Any byte other than 0 is true, and `verify` reports bytes other than 0 and 1
+    /// (docs/formats/gguf.md#booleans).
     Bool(bool),
     /// Text.
     String(&'a str),
@@ -72,7 +73,7 @@ pub enum MetaValue<'a> {
 }
 
 impl<'a> MetaValue<'a> {
-    /// The type of the value.
+    /// Returns the type of the value.
     #[must_use]
     pub const fn value_type(&self) -> ValueType {
         match self {
@@ -92,7 +93,7 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// Appends the value in the form that a file stores.
+    /// Appends the value in the form in which a file stores it.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Self::U8(n) => out.extend(n.to_le_bytes()),
@@ -118,20 +119,20 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The text; `None` if the value is not a string.
+    /// Returns the text, or `None` if the value is not a string.
     #[must_use]
     pub const fn as_str(&self) -> Option<&'a str> {
         if let Self::String(text) = self { Some(*text) } else { None }
     }
 
-    /// The array; `None` if the value is not an array.
+    /// Returns the array, or `None` if the value is not an array.
     #[must_use]
     pub const fn as_array(&self) -> Option<Array<'a>> {
         if let Self::Array(array) = self { Some(*array) } else { None }
     }
 
-    /// The number, if the value is a non-negative integer of any type. (GGUF, "Standardized key-value pairs": the same count
-    /// may be stored as u32 or u64.)
+    /// Returns the number, if the value is a non-negative integer of any type. The same count may be stored
+    /// as u32 or u64 (GGUF, "Standardized key-value pairs").
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
@@ -147,7 +148,7 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The value as a tree. Floats become `f64`; integers are exact.
+    /// Returns the value as a tree. Floats become `f64`. Integers are exact.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match *self {
@@ -168,7 +169,7 @@ impl<'a> MetaValue<'a> {
     }
 }
 
-/// An array under construction, with members of one type.
+/// An array under construction. All its elements have the same type.
 #[derive(Clone, Debug)]
 pub struct ArrayBuf {
     kind: ValueType,
@@ -177,16 +178,16 @@ pub struct ArrayBuf {
 }
 
 impl ArrayBuf {
-    /// An array without members, for members of this type.
+    /// Creates an array without elements, for elements of this type.
     #[must_use]
     pub const fn new(kind: ValueType) -> Self {
         Self { kind, len: 0, bytes: Vec::new() }
     }
 
-    /// Adds a member.
+    /// Adds an element.
     ///
     /// # Errors
-    /// If the member has another type, or arrays are nested deeper than this library reads.
+    /// If the element has another type, or arrays are nested deeper than this library reads.
     pub fn push(&mut self, member: MetaValue<'_>) -> Result<(), Fault> {
         if member.value_type() != self.kind {
             return Err(Fault::MixedArray);
@@ -199,18 +200,18 @@ impl ArrayBuf {
         Ok(())
     }
 
-    /// The array as a metadata value.
+    /// Returns the array as a metadata value.
     #[must_use]
     pub fn as_value(&self) -> MetaValue<'_> {
         MetaValue::Array(Array { kind: self.kind, len: self.len, bytes: &self.bytes })
     }
 }
 
-/// How deep arrays may be nested. The object of all keys is a level too (docs/formats/gguf.md#nesting).
+/// The maximum nesting of arrays. The object of all keys is also a level (docs/formats/gguf.md#nesting).
 const MAX_ARRAYS: u32 = modelfmt_core::value::MAX_DEPTH - 1;
 
 impl Array<'_> {
-    /// How deep arrays are nested inside this one, itself included.
+    /// Returns the number of levels of arrays, including this array.
     fn depth(&self) -> u32 {
         let inner = self.iter().filter_map(|member| member.as_array());
         match self.kind {
@@ -229,46 +230,48 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// The type of the members.
+    /// Returns the type of the elements.
     #[must_use]
     pub const fn value_type(&self) -> ValueType {
         self.kind
     }
 
-    /// The number of members.
+    /// Returns the number of elements.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the array has no members.
+    /// Returns whether the array has no elements.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes of the members as they are in the file, but little-endian; numbers are back to back.
+    /// Returns the bytes of the elements as they are in the file, but little-endian. Numbers follow each
+    /// other without gaps.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The members, in order.
+    /// Returns the elements, in order.
     pub fn iter(&self) -> impl Iterator<Item = MetaValue<'a>> + Clone + use<'a> {
         let Self { kind, len, bytes } = *self;
         (0..len).scan(bytes, move |rest, _| take(kind, rest))
     }
 
-    /// The array as a tree. Works in one pass, however deep arrays are nested.
+    /// Returns the array as a tree, in one pass for any depth of nesting.
     fn to_value(self) -> Value {
         let mut rest = self.bytes;
         tree(self.kind, self.len, &mut rest)
     }
 }
 
-/// The tree of an array whose members are at the front of `rest`; removes them from `rest`.
+/// Removes an array's elements from the front of `rest` and returns the array as a tree.
 fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
-    // In a tree, a member of one byte takes up to two bytes, a longer one up to a quarter more than in the file, and text less.
+    // In a tree, a one-byte element takes up to two bytes, a longer element up to a quarter more than in the
+    // file, and text less.
     let nbytes = match (kind, kind.size()) {
         (ValueType::Bool, _) => len,
         (_, Some(1)) => len.saturating_mul(2),
@@ -278,7 +281,7 @@ fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
     let mut items = List::with_capacity(usize::try_from(nbytes).unwrap_or(0)); // there are that many members
     for _ in 0..len {
         let item = match kind {
-            // `take` would walk over the members once more at each level.
+            // `take` would walk over the elements once more at each level.
             ValueType::Array => take_head(rest).map(|(kind, len)| tree(kind, len, rest)),
             kind => take(kind, rest).map(|value| value.to_value()),
         };
@@ -289,7 +292,7 @@ fn tree(kind: ValueType, len: u64, rest: &mut &[u8]) -> Value {
     Value::Array(items)
 }
 
-/// Removes a value from the front. The bytes have been checked; `None` if they end early nevertheless.
+/// Removes a value from the front. Returns `None` if the bytes end early, although they have been checked.
 fn take<'a>(kind: ValueType, rest: &mut &'a [u8]) -> Option<MetaValue<'a>> {
     Some(match kind {
         ValueType::U8 => MetaValue::U8(u8::from_le_bytes(take_array(rest)?)),
@@ -330,13 +333,13 @@ fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     take_bytes(len, rest)
 }
 
-/// Removes the type and the number of an array's members from the front.
+/// Removes the type and the number of an array's elements from the front.
 fn take_head(rest: &mut &[u8]) -> Option<(ValueType, u64)> {
     let kind = ValueType::try_from(u32::from_le_bytes(take_array(rest)?)).ok()?;
     Some((kind, u64::from_le_bytes(take_array(rest)?)))
 }
 
-/// Removes values from the front. The recursion is bounded by the depth of arrays, which has been checked.
+/// Removes values from the front. The nesting of arrays, which has been checked, bounds the recursion.
 fn skip(kind: ValueType, len: u64, rest: &mut &[u8]) -> Option<()> {
     if let Some(size) = kind.size() {
         return take_bytes(len.checked_mul(size)?, rest).map(|_| ());
@@ -352,7 +355,8 @@ fn skip(kind: ValueType, len: u64, rest: &mut &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Reverses the byte order of the numbers of a value: numbers of one type, the length of a text, or the head of an array.
+/// Reverses the byte order of the numbers in a value: numbers of one type, the length of a text, or the head
+/// of an array.
 fn swap(kind: ValueType, bytes: &mut [u8]) {
     match (kind, kind.size().and_then(|size| usize::try_from(size).ok())) {
         (ValueType::Array, _) => {
@@ -369,36 +373,36 @@ fn swap(kind: ValueType, bytes: &mut [u8]) {
 }
 
 impl Metadata {
-    /// The number of keys.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<MetaValue<'_>> {
         self.value(self.keys.find(key)?)
     }
 
-    /// Keys and values, in file order.
+    /// Returns the keys and values, in file order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, MetaValue<'_>)> + Clone {
         (0..self.len()).filter_map(|number| Some((self.keys.name(number)?, self.value(number)?)))
     }
 
-    /// The metadata as a tree. An array takes up to twice the bytes that it takes in the file.
+    /// Returns the metadata as a tree. An array takes up to twice the bytes that it takes in the file.
     #[must_use]
     pub fn to_object(&self) -> Object {
         self.iter().map(|(key, value)| (key, value.to_value())).collect()
     }
 
-    /// Bytes of heap memory that the metadata takes.
+    /// Returns the heap memory in bytes that the metadata takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.keys
@@ -413,7 +417,7 @@ impl Metadata {
         take(entry.kind, &mut self.bytes.get(entry.start..)?)
     }
 
-    /// A copy of the metadata without some keys.
+    /// Returns a copy of the metadata without some keys.
     pub(crate) fn without(&self, keys: &[&str]) -> Self {
         let mut others = Self::default();
         for (number, entry) in self.entries.iter().enumerate() {
@@ -431,13 +435,13 @@ impl Metadata {
         others
     }
 
-    /// The keys whose text in the file is not valid UTF-8. Invalid bytes are replaced by U+FFFD here
-    /// (docs/formats/gguf.md#names-and-keys).
+    /// Returns the keys whose text in the file is not valid UTF-8. Its invalid bytes have been replaced by
+    /// U+FFFD (docs/formats/gguf.md#names-and-keys).
     pub fn replaced_text(&self) -> impl Iterator<Item = &str> {
         self.replaced.iter().filter_map(|&number| self.keys.name(number))
     }
 
-    /// The keys with booleans that are neither 0 nor 1.
+    /// Returns the keys with booleans that are neither 0 nor 1.
     pub(crate) fn odd_booleans(&self) -> impl Iterator<Item = &str> {
         let odd = |number: &usize| {
             let entry = self.entries.get(*number)?;
@@ -447,12 +451,12 @@ impl Metadata {
         (0..self.len()).filter(move |number| odd(number) == Some(true)).filter_map(|n| self.keys.name(n))
     }
 
-    /// The keys, in file order.
+    /// Returns the keys, in file order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).filter_map(|number| self.keys.name(number))
     }
 
-    /// Metadata without keys.
+    /// Creates metadata without keys.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -468,13 +472,13 @@ impl Metadata {
         Ok(())
     }
 
-    /// The number of bytes that the entries take in a file.
+    /// Returns the number of bytes that the entries take in a file.
     pub(crate) fn encoded_len(&self) -> u64 {
         let keys = self.keys().map(|key| (key.len() as u64).saturating_add(8 + 4));
         keys.fold(self.nbytes(), u64::saturating_add)
     }
 
-    /// Appends the entries in the form that a file stores.
+    /// Appends the entries in the form in which a file stores them.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for (number, entry) in self.entries.iter().enumerate() {
             let end = self.entries.get(number.saturating_add(1)).map_or(self.bytes.len(), |next| next.start);
@@ -487,7 +491,7 @@ impl Metadata {
         }
     }
 
-    /// Adds a key without a value; [`extend`](Self::extend) appends the bytes of its value.
+    /// Adds a key without a value. [`extend`](Self::extend) appends the bytes of its value.
     pub(crate) fn push_key(&mut self, key: &str, kind: ValueType) -> Result<(), modelfmt_core::CommonFault> {
         self.keys.push(key)?;
         self.entries.push(Entry { kind, start: self.bytes.len() });
@@ -503,7 +507,7 @@ impl Metadata {
         }
     }
 
-    /// Appends a string to the value of the last key; `text` is without the length.
+    /// Appends a string to the value of the last key. `text` does not include the length.
     pub(crate) fn extend_text(&mut self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
         if matches!(text, std::borrow::Cow::Owned(_)) {
@@ -513,12 +517,12 @@ impl Metadata {
         MetaValue::String(&text).encode(&mut self.bytes);
     }
 
-    /// The total number of bytes of all values so far.
+    /// Returns the total number of bytes of all values so far.
     pub(crate) fn nbytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// The last key.
+    /// Returns the last key.
     pub(crate) fn last_key(&self) -> Option<&str> {
         self.keys.name(self.len().checked_sub(1)?)
     }

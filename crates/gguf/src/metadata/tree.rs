@@ -1,4 +1,4 @@
-//! Makes metadata values from trees, such as those of JSON, and lists what a tree cannot express.
+//! Makes metadata values from trees, such as those of JSON, and lists what trees cannot express.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Integer, List, Object, Value};
@@ -8,13 +8,14 @@ use super::{Entry, MAX_ARRAYS, Metadata, skip, take, take_head, take_string};
 use crate::error::Fault;
 use crate::wire::{ALIGNMENT, ValueType, check_key_len};
 
-/// What the trees of metadata cannot express. From a tree and its hints, [`Metadata::push_tree`] makes the same bytes again.
+/// What the trees of metadata cannot express. From a tree and its hints, [`Metadata::push_tree`] makes the
+/// original bytes again.
 #[derive(Clone, Debug, Default)]
 pub struct Hints {
-    /// By key: the types of values that would get another type from the plain tree.
+    /// By key, the types of values that would get another type from the plain tree.
     pub types: Object,
-    /// By key: values that a JSON tree cannot hold exactly (a NaN, an infinity, a boolean that is neither 0 nor 1), as the type
-    /// and value of the file in hex digits.
+    /// By key, values that a JSON tree cannot hold exactly (a NaN, an infinity, a boolean that is neither 0
+    /// nor 1), as the type and the value in the file in hex digits.
     pub stored: Object,
 }
 
@@ -22,16 +23,18 @@ impl Metadata {
     /// Adds a key with the value of a tree. The key need not be ASCII, but a writer refuses other keys unless
     /// [`WriteOptions::utf8_keys`](crate::WriteOptions::utf8_keys) allows them.
     ///
-    /// A plain value gets the first type that can hold it: an integer i32, u32, i64 or u64, a list of integers the first of
-    /// these that holds all of them, and a float f64. An empty list has the type i32. Keys that llama.cpp reads get the type that it
-    /// asks for ([`llama_type`]), if that holds the value.
+    /// A plain value gets the first type that can hold it: an integer i32, u32, i64 or u64, a list of
+    /// integers the first of these that holds all of them, and a float f64. An empty list has the type i32. A
+    /// key that llama.cpp reads gets the type that llama.cpp expects ([`llama_type`]), if this type can hold
+    /// the value.
     ///
-    /// An object `{"type": T, "value": V}` names the type: one of [`ValueType::name`], with `[]` after it for a list (`f32[]`) and
-    /// for each level of lists in lists (`u8[][]`); for lists of different types in a list it is a list of their types. An object
-    /// `{"stored": HEX}` has type and value as they are in a file.
+    /// An object `{"type": T, "value": V}` names the type: one of [`ValueType::name`], followed by `[]` for a
+    /// list (`f32[]`) and for each level of lists in lists (`u8[][]`). For lists of different types in a
+    /// list, the type is a list of their types. An object `{"stored": HEX}` holds the type and the value as
+    /// they are in a file.
     ///
     /// # Errors
-    /// [`Fault`] if no type can hold the value; then nothing is added.
+    /// [`Fault`] if no type can hold the value. In this case nothing is added.
     pub fn push_tree(&mut self, key: &str, tree: &Value) -> Result<(), Fault> {
         check_key_len(key)?;
         let mut bytes = Vec::new();
@@ -54,7 +57,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// What the tree of [`to_object`](Self::to_object) cannot express.
+    /// Returns what the tree of [`to_object`](Self::to_object) cannot express.
     #[must_use]
     pub fn hints(&self) -> Hints {
         let mut hints = Hints::default();
@@ -84,7 +87,7 @@ impl Metadata {
 /// The type that the caller states for a value.
 #[derive(Clone, Copy)]
 enum Stated<'a> {
-    /// Not stated: the first type that holds the value.
+    /// No type is stated: the first type that holds the value.
     Nothing,
     /// The type with this name.
     Text(&'a str),
@@ -163,7 +166,7 @@ fn encode_list(items: &List, stated: Stated<'_>, depth: u32, out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// The first type that holds a value other than a list.
+/// Returns the first type that holds a value other than a list.
 fn plain_type(tree: &Value) -> Result<ValueType, Fault> {
     match tree {
         Value::Bool(_) => Ok(ValueType::Bool),
@@ -175,7 +178,7 @@ fn plain_type(tree: &Value) -> Result<ValueType, Fault> {
     }
 }
 
-/// The first type that holds all integers from `least` to `most`.
+/// Returns the first type that holds all integers from `least` to `most`.
 fn integer_type(least: Integer, most: Integer) -> Option<ValueType> {
     let within = |low: i64, high: u64| least >= Integer::from(low) && most <= Integer::from(high);
     [
@@ -188,7 +191,7 @@ fn integer_type(least: Integer, most: Integer) -> Option<ValueType> {
     .find_map(|(kind, low, high)| within(low, high).then_some(kind))
 }
 
-/// The first type that holds every member of a list.
+/// Returns the first type that holds every element of a list.
 fn common_type(items: &List) -> Result<ValueType, Fault> {
     let mut items = items.iter();
     let Some(first) = items.next() else { return Ok(ValueType::I32) };
@@ -209,7 +212,7 @@ fn common_type(items: &List) -> Result<ValueType, Fault> {
     }
 }
 
-/// Appends the bytes of a value of this type; it must not be a list.
+/// Appends the bytes of a value of this type, which must not be a list.
 fn encode_as(kind: ValueType, tree: &Value, out: &mut Vec<u8>) -> Result<(), Fault> {
     macro_rules! integer {
         ($n:expr, $($kind:ident $type:ty),*) => {
@@ -241,7 +244,8 @@ fn encode_as(kind: ValueType, tree: &Value, out: &mut Vec<u8>) -> Result<(), Fau
     done.ok_or_else(|| not_of(kind.name(), tree))
 }
 
-/// Appends a float if the type can hold it. A decimal number counts as an f32 if the f32 is written with the same digits.
+/// Appends a float if the type can hold it. An f32 holds a decimal number if the f32 is written with the same
+/// digits.
 #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at")]
 fn float(kind: ValueType, x: f64, out: &mut Vec<u8>) -> Option<()> {
     match kind {
@@ -289,7 +293,8 @@ fn hex(kind: ValueType, stored: &[u8]) -> String {
     bytes.flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Appends the bytes of a value given in hex digits, and returns its type; `None` if they are not the bytes of one value.
+/// Appends the bytes of a value given in hex digits, and returns its type. Returns `None` if the digits are
+/// not the bytes of one value.
 fn stored(digits: &str, out: &mut Vec<u8>) -> Option<ValueType> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
@@ -303,7 +308,7 @@ fn stored(digits: &str, out: &mut Vec<u8>) -> Option<ValueType> {
     Some(kind)
 }
 
-/// Removes unchecked values from the front; `None` if they are not valid or nested too deep.
+/// Removes unchecked values from the front. Returns `None` if they are not valid or are nested too deep.
 fn check(kind: ValueType, len: u64, depth: u32, rest: &mut &[u8]) -> Option<()> {
     match kind {
         ValueType::String => {
@@ -329,7 +334,7 @@ mod tests {
     use crate::metadata::{ArrayBuf, MetaValue};
     use modelfmt_core::value::json;
 
-    /// The type and tree of the value that a tree becomes.
+    /// Returns the type and the tree of the value that `push_tree` makes from a tree.
     fn pushed(text: &str) -> Result<String, Fault> {
         let mut metadata = Metadata::new();
         metadata.push_tree("k", &json::parse(text.as_bytes()).unwrap())?;

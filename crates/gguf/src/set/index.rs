@@ -17,19 +17,20 @@ use crate::wire;
 
 /// The combined index of the files of a split: the files, and the tensors of all of them, in order.
 ///
-/// A split has no index of its own. This one is made from the records of all files, which must agree about the split.
+/// A split has no index of its own. This one is made from the records of all files, which must agree about
+/// the split.
 #[derive(Clone, Debug, Default)]
 pub struct SetIndex {
     paths: Vec<String>,
     shards: Vec<Arc<Index>>,
-    /// The position of the first tensor of each file.
+    /// The position in the whole model of each file's first tensor.
     starts: Vec<usize>,
     names: NameTable,
     metadata: Metadata,
 }
 
 impl SetIndex {
-    /// Reads the records of all files of a split. `source` is one of them, the file `name` of `files`
+    /// Reads the records of all files of a split. `source` is one of them: the file `name` in `files`
     /// (docs/formats/gguf.md#opening-a-split).
     ///
     /// # Errors
@@ -44,7 +45,7 @@ impl SetIndex {
         Self::read_others(opened, name, files, settings).await
     }
 
-    /// Like [`read`](Self::read), but for a file that has already been opened.
+    /// Does the same as [`read`](Self::read) for a file that is already open.
     ///
     /// # Errors
     /// If a file is missing, breaks a rule, or contradicts the others.
@@ -89,13 +90,13 @@ impl SetIndex {
                 error.in_file(&part_of(self.shards.len() as u64, path))
             })?;
         }
-        // The folder is that of the opened file, so only the last component is kept.
+        // All files are in the folder of the opened file, so only the last component of the path is kept.
         self.paths.push(path.rsplit('/').next().unwrap_or(path).to_owned());
         self.shards.push(Arc::new(shard));
         Ok(())
     }
 
-    /// Checks the total number of tensors that every file states.
+    /// Checks the total number of tensors that each file states.
     fn check_sums(&self) -> Result<()> {
         let expected = self.names.len() as u64;
         let mut all = self.shards.iter().zip(&self.paths).enumerate();
@@ -104,47 +105,48 @@ impl SetIndex {
         })
     }
 
-    /// The names of the files, in order.
+    /// Returns the names of the files, in order.
     #[must_use]
     pub fn paths(&self) -> &[String] {
         &self.paths
     }
 
-    /// The index of each file, in order.
+    /// Returns the index of each file, in order.
     #[must_use]
     pub fn shards(&self) -> &[Arc<Index>] {
         &self.shards
     }
 
-    /// The names of the tensors, in order.
+    /// Returns the names of the tensors, in order.
     #[must_use]
     pub const fn names(&self) -> &NameTable {
         &self.names
     }
 
-    /// The metadata of the model: the metadata of the first file, without its keys about the split.
+    /// Returns the metadata of the model: the metadata of the first file, without its keys about the split.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The number of the file that holds the tensor at a position, and the tensor's position in that file.
+    /// Returns the number of the file that holds the tensor at a position, and the tensor's position in that
+    /// file.
     #[must_use]
-    pub fn home(&self, position: usize) -> Option<(usize, usize)> {
+    pub fn locate(&self, position: usize) -> Option<(usize, usize)> {
         let number = self.starts.partition_point(|&start| start <= position).checked_sub(1)?;
         let there = position.checked_sub(*self.starts.get(number)?)?;
         (there < self.shards.get(number)?.tensors().len()).then_some((number, there))
     }
 
-    /// Whether a key describes one file of a split rather than the model.
+    /// Returns whether a key describes one file of a split instead of the model.
     #[must_use]
     pub fn is_of_file(key: &str) -> bool {
         wire::SPLIT.contains(&key)
     }
 
-    /// Keys of the model in files after the first, each with the number of its file. A key with the same value as in the first
-    /// file is left out (docs/formats/gguf.md#keys-of-later-files).
-    pub fn strangers(&self) -> impl Iterator<Item = (usize, &str)> {
+    /// Returns the model's keys in files after the first, each with the number of its file. Leaves out keys
+    /// that have the same value in the first file (docs/formats/gguf.md#keys-of-later-files).
+    pub fn foreign_keys(&self) -> impl Iterator<Item = (usize, &str)> {
         let first = self.shards.first().map(|first| first.metadata());
         self.shards.iter().enumerate().skip(1).flat_map(move |(number, shard)| {
             let keys = shard.metadata().iter().filter(move |(key, value)| {
@@ -176,7 +178,7 @@ fn part_of(number: u64, path: &str) -> Part {
     Part::entry("file", number).with_name(path)
 }
 
-/// Checks the number of files and the own number that a file states.
+/// Checks the number of files, and the file's own number, that a file states.
 fn check(shard: &Index, number: u64, count: u64) -> Result<()> {
     expect(shard, 1, count)?;
     expect(shard, 0, number)

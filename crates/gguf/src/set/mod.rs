@@ -1,4 +1,5 @@
-//! Split models: files `NAME-00001-of-00003.gguf`, each a complete GGUF file. Any of them opens the model.
+//! Split models: files `NAME-00001-of-00003.gguf` and so on, each of which is a complete GGUF file. Any of
+//! them opens the model.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod index;

@@ -4,7 +4,7 @@
 /// A parsed file name of a split, such as `NAME-00002-of-00003.gguf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitName<'a> {
-    /// The part before the numbers, with the folder.
+    /// The part before the numbers, including the folder.
     pub stem: &'a str,
     /// The number of the file, counted from 1.
     pub number: u64,
@@ -13,7 +13,7 @@ pub struct SplitName<'a> {
 }
 
 impl<'a> SplitName<'a> {
-    /// Parses a name; `None` if it is not the name of a file of a split.
+    /// Parses a name. Returns `None` if it is not the name of a file of a split.
     #[must_use]
     pub fn parse(name: &'a str) -> Option<Self> {
         let rest = name.strip_suffix(".gguf")?;
@@ -27,19 +27,20 @@ impl<'a> SplitName<'a> {
         (1..=count).contains(&number).then_some(Self { stem, number, count })
     }
 
-    /// The name of another file of the same split, counted from 0.
+    /// Returns the name of another file of the same split. Files are counted from 0.
     #[must_use]
     pub fn sibling(&self, number: u64) -> String {
         file_name(self.stem, number, self.count)
     }
 }
 
-/// The name of a file of a split of `count` files, counted from 0.
+/// Returns the name of one of the `count` files of a split. Files are counted from 0.
 pub(crate) fn file_name(stem: &str, number: u64, count: u64) -> String {
     format!("{stem}-{:05}-of-{count:05}.gguf", number.saturating_add(1))
 }
 
-/// The names of the files that follow this one in its split; empty if it is not the name of a file of a split.
+/// Returns the names of the files after this one in its split, or nothing if it is not the name of a file of
+/// a split.
 #[must_use]
 pub fn later_files(name: &str) -> Vec<String> {
     let later = SplitName::parse(name).map(|name| (name.number..name.count).map(move |n| name.sibling(n)));

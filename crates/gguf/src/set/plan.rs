@@ -1,4 +1,4 @@
-//! Plans a set from the descriptions of its tensors: which tensor goes into which file.
+//! Plans a set from the descriptions of its tensors: divides tensors into files.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
@@ -22,8 +22,8 @@ use crate::wire;
 
 /// A split set to write: files `STEM-00001-of-0000N.gguf`.
 ///
-/// Tensors keep their order. A tensor that would take a file over [`WriteOptions::shard_size`] begins the next file. A model
-/// that fits in one file is not split: the file is `STEM.gguf`, as with gguf-py.
+/// Tensors keep their order. A tensor that would make a file larger than [`WriteOptions::shard_size`] begins
+/// the next file. A model that fits in one file is not split: the file is `STEM.gguf`, as with gguf-py.
 #[derive(Clone, Debug)]
 pub struct SetPlan {
     shards: Vec<Shard>,
@@ -33,7 +33,7 @@ pub struct SetPlan {
 struct Shard {
     name: String,
     plan: Plan,
-    /// The number of the shard's first tensor in the whole model.
+    /// The position in the whole model of the shard's first tensor.
     first: usize,
 }
 
@@ -44,11 +44,12 @@ impl Shard {
 }
 
 impl SetPlan {
-    /// Lays out tensors. The metadata goes into the first file, followed by the keys of the split.
+    /// Divides tensors into files, and lays out each file. The metadata goes into the first file, followed by
+    /// the keys of the split.
     ///
     /// # Errors
-    /// If the format cannot hold a tensor or a key, the stem is not a valid file name, or there would be more than 65,535
-    /// files.
+    /// If the format cannot hold a tensor or a key, if the stem is not a valid file name, or if there would
+    /// be more than 65,535 files.
     pub fn new<'a>(
         stem: &str,
         specs: impl IntoIterator<Item = TensorSpec<'a>>,
@@ -95,23 +96,23 @@ impl SetPlan {
         Ok(Self { shards })
     }
 
-    /// The files, each with its name and its plan.
+    /// Returns the files, each with its name and its plan.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, &Plan)> {
         self.shards.iter().map(|shard| (shard.name.as_str(), &shard.plan))
     }
 
-    /// The total length of all files in bytes.
+    /// Returns the total length of all files in bytes.
     #[must_use]
     pub fn total_len(&self) -> u64 {
         self.shards.iter().map(|shard| shard.plan.file_len()).fold(0, u64::saturating_add)
     }
 
-    /// Writes the set. The first file appears last; without it, the others are not a model. `data` numbers the tensors as they
-    /// were given to [`SetPlan::new`] (docs/formats/gguf.md#writing-a-split).
+    /// Writes the set. The first file appears last; without it, the other files are not a model. `data`
+    /// numbers the tensors as they were given to [`SetPlan::new`] (docs/formats/gguf.md#writing-a-split).
     ///
     /// # Errors
-    /// If values cannot be read, a file refuses bytes, or the progress callback stops the work. Then no file appears, unless
-    /// only the last step fails.
+    /// If a value cannot be read, if a file cannot be written, or if the progress callback stops the work. In
+    /// these cases no file appears, unless only the last step fails.
     pub fn write(
         &self,
         data: &dyn TensorData,
@@ -129,22 +130,22 @@ impl SetPlan {
         set.commit(&[])
     }
 
-    /// The first file of the split, which appears last.
+    /// Returns the first file of the split, which appears last.
     #[must_use]
     pub fn head(&self) -> SetPart {
         self.shards.first().map_or_else(|| SetPart::new("", 0, 0), Shard::part)
     }
 
-    /// The files after the first, each of which can be written on its own.
+    /// Returns the files after the first. Each can be written separately.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
         self.shards.iter().skip(1).map(Shard::part)
     }
 
-    /// Writes one file after the first, which appears when it is complete. The result is the same as that of
-    /// [`write`](Self::write), in any process and any number of times.
+    /// Writes one file after the first, which appears when it is complete. With the same plan, any process
+    /// writes the same bytes as [`write`](Self::write), however often.
     ///
     /// # Errors
-    /// If a value cannot be read, the part cannot be written, or there is no part with this number.
+    /// If a value cannot be read, if the part cannot be written, or if there is no such part.
     pub fn write_part(
         &self,
         number: usize,
@@ -160,11 +161,11 @@ impl SetPlan {
         })
     }
 
-    /// Writes the first file after all others have been written. `parts` is what [`write_part`](Self::write_part) returned, in
-    /// order; the files themselves are not read.
+    /// Writes the first file after all other files are written. `parts` has the results of
+    /// [`write_part`](Self::write_part), in order. The parts themselves are not read.
     ///
     /// # Errors
-    /// If a file cannot be written, or `parts` does not belong to this plan.
+    /// If a file cannot be written, or `parts` do not belong to this plan.
     pub fn finish(
         &self,
         parts: &[WrittenPart],
@@ -184,7 +185,7 @@ impl SetPlan {
     /// Writes the set into an existing folder.
     ///
     /// # Errors
-    /// If a value cannot be read, a file cannot be written, or a file exists and may not be replaced.
+    /// If a value cannot be read or a file cannot be written, or if a file exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -200,7 +201,7 @@ impl SetPlan {
 /// The number of bytes that the three keys of a split take, each with its type and value.
 const SPLIT_LEN: u64 = (8 + 8 + 4 + 2) + (8 + 11 + 4 + 2) + (8 + 19 + 4 + 4);
 
-/// Checks names across files; each plan only checks its own tensors.
+/// Checks that names are unique across files. Each plan only checks its own tensors.
 fn check_unique(specs: &[TensorSpec<'_>]) -> Result<(), WriteError> {
     let mut names = NameTable::default();
     specs.iter().try_for_each(|spec| {
@@ -212,8 +213,8 @@ fn check_unique(specs: &[TensorSpec<'_>]) -> Result<(), WriteError> {
     })
 }
 
-/// The number of the first tensor of each file; there is at least one file. `lens` are the lengths of the metadata of the first
-/// file and of the others.
+/// Returns the position of the first tensor of each file. There is at least one file. `lens` has the length
+/// of the metadata in the first file, and in each of the others.
 fn divide(specs: &[TensorSpec<'_>], lens: [u64; 2], alignment: u32, cap: u64) -> Vec<usize> {
     let mut starts = vec![0];
     let [first, others] = lens.map(|len| len.saturating_add(wire::HEADER_LEN));

@@ -1,4 +1,4 @@
-//! Opens split models: implements the traits of modelfmt-core's reader for this format.
+//! Opens split models: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::metadata::Metadata;
 /// An open split model: its [`SetIndex`] and its files. Any file of the split opens all of them.
 pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-/// An open split model whose files arrive later, such as from an object store.
+/// An open split model whose files are asynchronous, such as in an object store.
 pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 impl ShardMap for SetIndex {
@@ -26,7 +26,7 @@ impl ShardMap for SetIndex {
 
     const SHARD: &'static str = "file";
 
-    /// Always fails: one file does not say what the others hold, so its bytes are not enough.
+    /// Always fails: one file does not say what the other files hold, so its bytes are not enough.
     fn parse(_: &[u8], _: &Limits) -> Result<Self> {
         Err(Error::Malformed { part: Part::new("header"), at: 0, fault: Fault::NoSplit })
     }
@@ -40,7 +40,7 @@ impl ShardMap for SetIndex {
         Self::read(source, name, files, settings).await
     }
 
-    /// Zero: a split has no index file.
+    /// Returns zero, because a split has no index file.
     fn text_len(&self) -> u64 {
         0
     }
@@ -74,24 +74,24 @@ impl ShardMap for SetIndex {
     }
 
     fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
-        let (number, there) = self.home(position)?;
+        let (number, there) = self.locate(position)?;
         self.shards().get(number)?.tensors().info(there)
     }
 
     fn shard_of(&self, position: usize) -> Result<usize> {
-        self.home(position).map(|(number, _)| number).ok_or_else(|| Error::no_such_position(position))
+        self.locate(position).map(|(number, _)| number).ok_or_else(|| Error::no_such_position(position))
     }
 
     fn place(&self, position: usize, _: &Index) -> Result<Place> {
-        let home = self.home(position).ok_or_else(|| Error::no_such_position(position))?;
-        Ok(Place::Listed(home.1))
+        let place = self.locate(position).ok_or_else(|| Error::no_such_position(position))?;
+        Ok(Place::Listed(place.1))
     }
 
     fn version_text(&self) -> Option<String> {
         self.shards().first()?.version_text()
     }
 
-    /// The metadata of the first file without the keys of the split.
+    /// Returns the metadata of the first file, without the keys of the split.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Metadata> {
         Ok(set.index().metadata())
     }
@@ -100,7 +100,7 @@ impl ShardMap for SetIndex {
         Value::Object(self.metadata().to_object())
     }
 
-    /// The `alignment` of the first file, in bytes.
+    /// Returns the `alignment` of the first file, in bytes.
     fn details(&self) -> Object {
         self.shards().first().map_or_else(Object::new, |first| first.details())
     }

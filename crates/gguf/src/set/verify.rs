@@ -1,5 +1,5 @@
-//! Checks a split: each file by itself, and that only the first has metadata of the model. Whether the files agree about the
-//! split is checked when it is opened.
+//! Verifies a split: checks each file by itself, and that only the first file has metadata of the model.
+//! Opening has checked that the files agree about the split.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -16,12 +16,12 @@ pub(super) async fn report<F: FetchFiles>(
     level: VerifyLevel,
     work: &Execution<'_>,
 ) -> Report {
-    let strangers = index.strangers().map(|(number, key)| {
+    let foreign_keys = index.foreign_keys().map(|(number, key)| {
         let path = index.paths().get(number).map_or("", String::as_str);
         format!("{path:?}: metadata {key:?}: only the first file of a split has metadata of the model")
     });
-    // The checks come in the order in which a single file has them.
-    let mut all = vec![("structure", strangers.collect::<Vec<_>>())];
+    // The checks come in the same order as for a single file.
+    let mut all = vec![("structure", foreign_keys.collect::<Vec<_>>())];
     for (number, path) in index.paths().iter().enumerate() {
         match set.shard(number).await {
             Ok(shard) => {
@@ -36,8 +36,8 @@ pub(super) async fn report<F: FetchFiles>(
             Err(error) => all.iter_mut().take(1).for_each(|(_, known)| known.push(with_causes(&error))),
         }
     }
-    let looked_at = format!("{} tensors in {} files", index.names().len(), index.paths().len());
+    let coverage = format!("{} tensors in {} files", index.names().len(), index.paths().len());
     let mut report = Report::new(level);
-    all.into_iter().for_each(|(check, findings)| report.add(check, findings, looked_at.clone()));
+    all.into_iter().for_each(|(check, findings)| report.add(check, findings, coverage.clone()));
     report
 }

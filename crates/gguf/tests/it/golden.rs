@@ -1,4 +1,4 @@
-//! Files that never change: read as the text beside them says.
+//! Golden files, which never change: each reads as its text dump says.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -81,7 +81,7 @@ fn files_by_other_writers_hold_what_was_put_there() {
     assert_eq!(count, 7);
 }
 
-/// ggml refuses a file in which a tensor does not begin where the one before it ends.
+/// ggml refuses a file in which a tensor does not begin where the previous one ends.
 #[test]
 fn verify_finds_gaps_and_other_orders() {
     let found = |offsets: [u64; 3]| {

@@ -1,4 +1,4 @@
-//! Files that break one rule each: what is said about them and where, and every way to cut a file short.
+//! Files that break one rule each, with the error and its offset, and every way to cut a file short.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,7 +13,7 @@ use modelfmt_gguf::{Error, Index, Limits, OpenOptions, Reader, VerifyLevel};
 use testkit::gguf::{Gguf, array, string};
 use testkit::{CountingSource, FaultySource, patched, peak};
 
-/// One entry, one tensor of two bytes, which is at byte 96.
+/// Returns a file with one entry and one tensor of two bytes, which is at byte 96.
 fn good() -> Gguf {
     Gguf::new().entry("k", 4, &[1, 0, 0, 0]).tensor("w", 24, &[2], &[1, 2])
 }
@@ -26,7 +26,7 @@ fn with_tensor(kind: u32, dims: &[u64], offset: u64) -> Vec<u8> {
     Gguf::new().record("w", kind, dims, offset).data(&[0; 64]).build()
 }
 
-/// A record of q8_0 in a file whose numbers are big-endian.
+/// Returns a file with big-endian numbers and a record of q8_0.
 fn big_endian_blocks() -> Vec<u8> {
     let numbers = [&3u32.to_be_bytes()[..], &1u64.to_be_bytes(), &0u64.to_be_bytes()].concat();
     let record = [&1u64.to_be_bytes()[..], b"w", &1u32.to_be_bytes(), &32u64.to_be_bytes()].concat();
@@ -331,7 +331,8 @@ fn a_file_that_is_cut_short_is_refused_wherever() {
     }
 }
 
-/// Every byte of what is before the data, replaced by some others: an error or an index, the same by ranges.
+/// Every byte before the data, replaced by some other bytes, gives an error or an index, and the same by
+/// ranges.
 #[test]
 fn a_damaged_listing_is_read_or_refused() {
     let file = good().entry("list", 9, &array(9, &[array(8, &[string("a")]), array(2, &[vec![1, 2]])]));
@@ -360,7 +361,7 @@ fn a_damaged_listing_is_read_or_refused() {
     assert!(read > 100, "{read}");
 }
 
-/// However the bytes come, the index is the same.
+/// The index is the same for any division of the bytes.
 #[test]
 fn a_parser_can_be_fed_in_pieces_of_any_length() {
     let texts: Vec<_> = (0..9000).map(|n| string(&format!("text {n}"))).collect();
@@ -386,7 +387,7 @@ fn a_parser_can_be_fed_in_pieces_of_any_length() {
 
 #[test]
 fn what_is_legal_is_read() {
-    // 126 arrays in each other: with the object of all keys 127 levels.
+    // 126 nested arrays: with the object of all keys, 127 levels.
     let deep = (0..126).fold(vec![7], |inner, depth| array(if depth == 0 { 0 } else { 9 }, &[inner]));
     let bytes = with_type(9, &deep);
     assert_eq!(Index::parse(&bytes).unwrap().metadata().to_object().len(), 1);

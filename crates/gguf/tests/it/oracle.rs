@@ -1,4 +1,4 @@
-//! Files by gguf 0.19, the format's own Python package, hold here what it put there.
+//! Compares with gguf 0.19, the format's own Python package: its files read as what it put there.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,7 +14,7 @@ use modelfmt_gguf::value::{Object, Value, json};
 use modelfmt_gguf::{Reader, VerifyLevel};
 use testkit::CountingSource;
 
-/// Files that the oracle writes.
+/// The number of files that the oracle writes.
 const FILES: usize = 12;
 
 #[test]
@@ -38,7 +38,7 @@ fn files_of_the_oracle_hold_what_it_put_there() {
             }
         }
     }
-    // The same model of numbers alone, in both byte orders.
+    // The same model, which has only numbers, in both byte orders.
     let little = Reader::open(folder.path().join("little-endian.gguf")).unwrap();
     let bytes = fs::read(folder.path().join("big-endian.gguf")).unwrap();
     let big = Reader::from_source(bytes.as_slice()).unwrap();
@@ -54,7 +54,7 @@ fn files_of_the_oracle_hold_what_it_put_there() {
     assert_eq!(seen(&Reader::from_source(CountingSource::new(bytes)).unwrap()), seen(&little));
 }
 
-/// What a reader sees of a file, as the oracle's script describes it.
+/// Returns what a reader sees in a file, in the form of the oracle's script.
 fn seen<S: modelfmt_gguf::Source>(reader: &Reader<S>) -> Value {
     let tensors = reader.tensors().iter().map(|tensor| {
         let bytes = reader.tensor(tensor.name).unwrap().into_bytes();

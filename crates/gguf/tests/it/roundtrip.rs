@@ -1,4 +1,4 @@
-//! Whatever a file holds is what is read, in memory and by ranges, and no more is read than must be.
+//! Whatever a file holds is read, in memory and by ranges, and no more is read than necessary.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -41,7 +41,7 @@ fn scalars() -> impl Strategy<Value = Encoded> + Clone {
     ]
 }
 
-/// An array of those members that have the type of the first.
+/// Returns an array of those elements that have the type of the first one.
 fn array_of(members: Vec<Encoded>) -> Encoded {
     let kind = members.first().map_or(4, |member| member.0);
     let members = members.into_iter().filter(|member| member.0 == kind);
@@ -129,7 +129,7 @@ proptest! {
         let mut tensors: Vec<Tensor> = tensors.into_iter().map(|(key, tensor)| (key, tensor.1, tensor.2, tensor.3)).collect();
         tensors.sort_by(|a, b| b.0.cmp(&a.0));
         let file = build(&metadata, &tensors, alignment, version);
-        // An empty tensor after all others is where the padding ends.
+        // An empty tensor after all others is at the end of the padding.
         let bytes = file.data(&[0; 4096]).build();
         let mut expected = Object::new();
         expected.extend(alignment.map(|n| ("general.alignment".to_owned(), Value::from(n))));
@@ -140,7 +140,7 @@ proptest! {
     }
 }
 
-/// A vocabulary like that of real models, and a thousand tensors.
+/// Returns a file with a vocabulary like those of real models, and a thousand tensors.
 fn large() -> Gguf {
     let texts: Vec<Vec<u8>> = (0..128_000).map(|n| string(&format!("▁token{n}"))).collect();
     let scores: Vec<Vec<u8>> = (0..128_000).map(|n| (n as f32).to_le_bytes().to_vec()).collect();
@@ -182,10 +182,10 @@ fn memory_is_in_proportion_to_the_file() {
     let file = large();
     let (listing, bytes) = (file.listing().len(), file.build());
     let (index, held) = peak(|| Index::parse(&bytes).unwrap());
-    // Growing may hold old and new at once.
+    // While growing, the old and the new buffer may exist at once.
     assert!(held < 3 * listing + 200_000, "{held} for {listing}");
     assert!(index.heap_size() < listing + 200_000, "{} for {listing}", index.heap_size());
-    // An array of booleans would be 32 times its bytes in a tree.
+    // An array of booleans must not become 32 times its bytes in a tree.
     let file = Gguf::new().entry(
         "b",
         9,
@@ -214,7 +214,7 @@ fn the_index_is_flat() {
     assert!(index.heap_size() < 10 << 20, "{}", index.heap_size());
 }
 
-/// Values that are made when they are asked for.
+/// Values that are made on request.
 struct Endless;
 
 impl TensorData for Endless {
@@ -262,7 +262,7 @@ fn planning_is_linear_in_tensors_and_keys() {
             println!(
                 "{tensors} tensors, {keys} keys: {one} and {two} bytes; {one_hints} and {two_hints} for hints; file of {len}"
             );
-            // A vector that doubles holds up to twice of what it needs, at one size or the other.
+            // A vector that doubles its capacity holds up to twice what it needs, at one size or the other.
             assert!(two <= 4 * one + (64 << 10) && two_hints <= 4 * one_hints + (64 << 10));
             assert!(one as u64 <= 4 * len + (64 << 10), "{one} for a file of {len}");
         }

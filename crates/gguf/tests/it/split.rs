@@ -1,4 +1,4 @@
-//! Split models: any file opens all, and files that are missing or disagree are refused.
+//! Split models: any file opens all files, and missing or contradicting files are refused.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -39,7 +39,7 @@ fn any_file_by_another_writer_opens_the_whole_model() {
     }
 }
 
-/// A file of a split: `no`, `count` and `sum`, and a tensor of one byte.
+/// Returns a file of a split with `no`, `count` and `sum`, and a tensor of one byte.
 fn part(no: u16, count: u16, sum: i32, tensor: &str) -> Gguf {
     Gguf::new()
         .entry("split.no", 2, &no.to_le_bytes())

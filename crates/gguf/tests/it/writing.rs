@@ -1,4 +1,4 @@
-//! What is written is what gguf-py writes, and what ggml does not read is refused.
+//! What is written equals what gguf-py writes, and what ggml does not read is refused.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +17,7 @@ use modelfmt_gguf::{
     VerifyLevel, WriteOptions,
 };
 
-/// The same model, written by us.
+/// Writes the same model with our writer.
 fn written_again(path: &Path) -> Vec<u8> {
     let reader = Reader::open(path).unwrap();
     let specs = reader.tensors().iter().map(|t| TensorSpec::new(t.name, t.dtype, t.shape));
@@ -68,7 +68,7 @@ fn ggml_reads_what_is_written_and_writes_the_same_bytes() {
     }
 }
 
-/// ggml writes as many dimensions as have more than one element, and one at least.
+/// ggml writes the shape without leading dimensions of 1, but with at least one dimension.
 fn without_leading_ones(shape: &[u64]) -> &[u64] {
     let ones = shape.iter().take_while(|&&dim| dim == 1).count();
     &shape[ones.min(shape.len() - 1)..]
@@ -132,7 +132,7 @@ fn every_alignment_is_written_and_read() {
         assert!(reader.verify(VerifyLevel::Full).is_ok());
         assert_eq!(reader.index().metadata().get("general.alignment").is_some(), alignment != 32);
         assert_eq!(reader.tensor("s").unwrap().bytes(), [6, 7]);
-        // Back to 32, whatever the metadata say.
+        // Back to 32, although the metadata state another alignment.
         let back = Plan::new(specs(), reader.metadata().unwrap(), &options.alignment(32)).unwrap();
         assert_eq!(back.tensors().offset(2).unwrap() % 32, back.tensors().offset(0).unwrap() % 32);
     }

@@ -1,4 +1,4 @@
-"""Writes GGUF files with every type of metadata and of tensor, and beside each what it holds."""
+"""Writes GGUF files with every type of metadata and of tensor, and the content of each as a JSON file."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def scalar(random, kind):
 
 
 def quantized(random, kind, shape):
-    """The bytes of a tensor of that type and shape: gguf's own where it can encode, else any."""
+    """Returns bytes for a tensor of this type and shape: encoded by gguf if it can encode the type, else any bytes."""
     try:
         return quants.quantize(random.normal(size=shape).astype(np.float32), kind).view(np.uint8)
     except NotImplementedError:
@@ -54,7 +54,7 @@ def write(number, path, endian=GGUFEndian.LITTLE, only=None):
         values = [scalar(random, kind) for _ in range(int(random.integers(1, 300)))]
         writer.add_key_value(key + ".list", values, GGUFValueType.ARRAY, sub_type=kind)
         metadata[key], metadata[key + ".list"] = value, values
-    # gguf-py counts 40 bytes for a block of Q8_1, and ggml's struct has 36.
+    # gguf-py counts 40 bytes for a block of Q8_1, but ggml's struct has 36.
     for kind in [kind for kind in GGMLQuantizationType if kind.name != "Q8_1"] * 2:
         if only and kind.name not in only:
             continue

@@ -1,4 +1,5 @@
-//! Versions 0.1.0 and 0.2.0, called snapshots: header, string pool and descriptors → [`Index`].
+//! Versions 0.1.0 and 0.2.0, called snapshots: parses the header, the string pool and the descriptors into an
+//! [`Index`].
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -36,10 +37,11 @@ use wire::{COVERED_FROM, Descriptor, Field, Header, MIN_DESCRIPTOR_LEN};
 /// The alignment of tensors in version 0.2.0.
 pub(crate) const ALIGNMENT: u64 = 16;
 
-/// Makes an [`Index`] from the bytes that it asks for.
+/// Parses an [`Index`] from the byte ranges that it asks for.
 ///
-/// The length of each part is in the part before it. So the parser parses what it has, and asks for more bytes when these end.
-/// Each request is in proportion to the bytes so far, so that all attempts together take only a few times as long as one.
+/// The length of each part is in the part before it. So the parser parses the bytes that it has, and asks for
+/// more when they end. Each request is proportional to the bytes so far, so that all attempts together take
+/// only a few times as long as a single one.
 #[derive(Debug)]
 pub(crate) struct Parser {
     limits: Limits,
@@ -57,7 +59,7 @@ impl Parser {
         Self { limits, require_checksum, file_len, bytes: Vec::new(), wanted: 0, index: None }
     }
 
-    /// See [`modelfmt_core::author::Parser`].
+    /// Returns the range of bytes that is needed next; see [`modelfmt_core::author::Parser`].
     pub(crate) fn need(&self) -> Option<Range<u64>> {
         let have = self.bytes.len() as u64;
         (self.index.is_none() && have < self.wanted).then_some(have..self.wanted)
@@ -82,7 +84,7 @@ impl Parser {
                 self.wanted = wanted.min(self.file_len);
                 self.bytes = if fed.is_empty() { bytes.to_vec() } else { fed };
             }
-            // Report how many bytes the file has, not how many of them have been read.
+            // Reports how many bytes the file has, not how many of them have been read.
             Err(Error::Truncated { part, at, need, .. }) => {
                 let have = self.file_len.saturating_sub(at);
                 return Err(Error::Truncated { part, at, need, have });

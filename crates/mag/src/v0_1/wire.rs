@@ -1,4 +1,4 @@
-//! The parts of a snapshot as they are in the file. Numbers are little-endian and not aligned.
+//! The parts of a snapshot. Numbers are little-endian and not aligned.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -14,7 +14,7 @@ use crate::version::Version;
 /// The offset of the checksum, and the start of the bytes that it covers.
 pub(crate) const CHECKSUM_AT: u64 = 16;
 pub(crate) const COVERED_FROM: usize = 20;
-/// The offset of the first mark, which shows whether the file was written by unreleased sources
+/// The offset of the first mark, which shows whether unreleased sources wrote the file
 /// (docs/formats/mag.md#unreleased-sources).
 const FIRST_MARK_AT: u64 = 32;
 /// The largest number of strings in a pool, and of their bytes.
@@ -119,14 +119,14 @@ pub(crate) fn strings(c: &mut Cursor<'_>, limits: &Limits) -> Result<NameTable> 
 /// The description of a tensor.
 pub(crate) struct Descriptor<D> {
     pub(crate) dtype: DType,
-    /// The number of the tensor's name in the string pool.
+    /// The position of the tensor's name in the string pool.
     pub(crate) name: u32,
     pub(crate) elements: u64,
     pub(crate) offset: u64,
     pub(crate) dims: D,
 }
 
-/// The offsets of fields within a descriptor, for errors.
+/// The offsets of fields in a descriptor, for errors.
 pub(crate) struct Field;
 
 impl Field {
@@ -138,7 +138,7 @@ impl Field {
     pub(crate) const DIMS: u64 = 24;
 }
 
-/// The length of the shortest descriptor, that of a scalar.
+/// The length of the shortest descriptor, which describes a scalar.
 pub(crate) const MIN_DESCRIPTOR_LEN: u64 = 24;
 
 /// Skips a descriptor.
@@ -181,7 +181,8 @@ pub(crate) fn descriptor<'a>(
     Ok(Descriptor { dtype, name, elements, offset, dims })
 }
 
-/// The error for a tensor that cannot be added to the table: its name is taken, or its shape is too large.
+/// Returns the error for a tensor that cannot be added to the table because its name is taken or its shape is
+/// too large.
 pub(crate) fn unlisted(part: Part, at: u64, fault: CommonFault) -> Error {
     match fault {
         CommonFault::Duplicate(_) => {

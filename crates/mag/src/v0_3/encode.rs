@@ -1,4 +1,4 @@
-//! Encodes header and manifest of a file of version 0.3.
+//! Encodes the header and the manifest of a file of version 0.3.
 
 use std::fmt::Write as _;
 
@@ -17,8 +17,8 @@ use crate::v0_3::wire::{HEADER_LEN, Header};
 use crate::v1::wire::MAX_DIM;
 use crate::version::{PAGE, Version};
 
-/// Encodes header and manifest of a file whose values take `values_len` bytes. Also returns the offset of the values, which is
-/// `at_least` or more. Tensor offsets count from there.
+/// Encodes the header and the manifest of a file whose values take `values_len` bytes. Also returns the
+/// offset of the values, which is at least `at_least`. Tensor offsets count from there.
 pub(crate) fn encode(
     tensors: &TensorTable,
     metadata: &Object,

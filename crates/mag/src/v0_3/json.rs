@@ -1,5 +1,5 @@
-//! Parses the manifest's JSON in one pass into flat tables, without a tree, and without an allocation for a tensor whose name
-//! has no escapes.
+//! Parses the manifest's JSON into flat tables in one pass. This makes no tree, and needs no allocation for a
+//! tensor whose name has no escapes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -28,13 +28,16 @@ pub(crate) const METADATA: &str = "usr_metadata";
 pub(crate) const TENSORS: &str = "tensor_map";
 const KEYS: [&str; 6] = [MANIFEST_VERSION, TIMESTAMP, MAGNETRON, SNAPSHOT, METADATA, TENSORS];
 
-/// The keys of a tensor. Its `dtype` is only for people; `dtype_id` counts (docs/formats/mag.md#version-03).
+/// The keys of a tensor. `dtype` is informative; `dtype_id` determines the dtype
+/// (docs/formats/mag.md#version-03).
 const FIELDS: [&str; 5] = ["shape", "dtype", "dtype_id", "offset", "nbytes"];
 
-/// Entries of real models are at least about this long; the number of entries to reserve is computed from it.
+/// The approximate minimum length of an entry in real models. It determines how many entries to reserve
+/// memory for.
 const USUAL_ENTRY_LEN: usize = 100;
 
-/// Parses the manifest, which begins at byte `at` of the file. `values` is the range for values that the header states.
+/// Parses the manifest, which begins at byte `at` of the file. `values` is the range of the values according
+/// to the header.
 pub(crate) fn parse(
     bytes: &[u8],
     at: u64,
@@ -80,7 +83,7 @@ pub(crate) fn parse(
 }
 
 struct State<'a> {
-    /// The manifest; as long as in the file, so that offsets in it are valid for both.
+    /// The text of the manifest. It is as long as in the file, so that offsets are valid for both.
     text: &'a str,
     at: u64,
     values: Extent,
@@ -89,9 +92,9 @@ struct State<'a> {
     dims: Vec<u64>,
     /// The number of the tensor that is being read.
     number: u64,
-    /// The offset of its entry in the file, if known.
+    /// The offset of the tensor's entry in the file, if known.
     entry_at: Option<u64>,
-    /// Why parsing stopped, unless the JSON itself is faulty.
+    /// The error that stopped parsing, unless the JSON itself is faulty.
     stop: Option<Error>,
 }
 
@@ -104,7 +107,8 @@ struct Found {
 }
 
 impl State<'_> {
-    /// The offset of `part` in the text; `None` if it had escapes and so does not borrow from the text.
+    /// Returns the offset of `part` in the text, or `None` if it had escapes and therefore does not borrow
+    /// from the text.
     fn offset(&self, part: &str) -> Option<usize> {
         let offset = part.as_ptr().addr().checked_sub(self.text.as_ptr().addr())?;
         (offset <= self.text.len()).then_some(offset)
@@ -115,7 +119,7 @@ impl State<'_> {
         E::custom("stopped")
     }
 
-    /// Stops parsing because of a fault in the manifest that is not about a tensor.
+    /// Stops parsing because of a fault in the manifest outside the tensors.
     fn fault<E: serde::de::Error>(&mut self, field: &'static str, at: u64, fault: impl Into<Fault>) -> E {
         let part = Part::new("manifest").with_field(field);
         self.stop(Error::Malformed { part, at, fault: fault.into() })
@@ -147,13 +151,13 @@ impl State<'_> {
         Error::Malformed { part: Part::new("manifest"), at, fault: CommonFault::Metadata(text).into() }
     }
 
-    /// A seed that checks a value below level `level` of the manifest for its depth.
+    /// Returns a seed that checks the nesting of a value below level `level` of the manifest.
     fn nested(&self, level: u64) -> CheckSeed {
         let depth = self.limits.depth.saturating_sub(level);
         CheckSeed::new(ParseOptions::new().with_max_depth(u32::try_from(depth).unwrap_or(u32::MAX)))
     }
 
-    /// Adds the tensor whose entry has been read; its dimensions are in `dims`.
+    /// Adds the tensor whose entry has been read. Its dimensions are in `dims`.
     fn list(&mut self, name: &str, code: u64, offset: u64, nbytes: u64) -> Result<(), (&'static str, Fault)> {
         let version = Version::V0_3;
         let dtype = dtype_of(code).ok_or(("dtype_id", Fault::DType { code, version }))?;
@@ -196,7 +200,7 @@ impl<'de> Visitor<'de> for Keys<'_, '_> {
         let mut found = Found { timestamp: String::new(), magnetron: String::new(), metadata: 0..0 };
         while let Some(key) = map.next_key_seed(TextSeed)? {
             let Some((known, seen)) = KEYS.iter().zip(&mut seen).find(|(known, _)| **known == key) else {
-                // The key is unknown; magnetron skips it too.
+                // Skips unknown keys, as magnetron does.
                 map.next_value_seed(state.nested(1))?;
                 continue;
             };

@@ -1,4 +1,4 @@
-//! Version 0.3.0: header and manifest → [`Index`].
+//! Version 0.3.0: parses the header and the manifest into an [`Index`].
 //!
 //! ```text
 //! ┌──────────────────────────────┐ 0
@@ -30,7 +30,7 @@ use crate::v1::WINDOW;
 use crate::version::Version;
 use wire::{HEADER_LEN, Header};
 
-/// Makes an [`Index`] from the bytes that it asks for.
+/// Parses an [`Index`] from the byte ranges that it asks for.
 #[derive(Debug)]
 pub(crate) struct Parser {
     limits: Limits,
@@ -51,7 +51,7 @@ impl Parser {
         Self { limits, file_len, state: State::Begin }
     }
 
-    /// See [`modelfmt_core::author::Parser`].
+    /// Returns the range of bytes that is needed next; see [`modelfmt_core::author::Parser`].
     pub(crate) fn need(&self) -> Option<Range<u64>> {
         match &self.state {
             State::Begin => Some(0..self.file_len.min(WINDOW)).filter(|range| !range.is_empty()),

@@ -21,7 +21,7 @@ const MANIFEST_LEN_AT: u64 = 20;
 const VALUES_AT: u64 = 28;
 const VALUES_LEN_AT: u64 = 36;
 
-/// The ranges of manifest and values, and the byte order of the values.
+/// The ranges of the manifest and the values, and the byte order of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) is_big_endian: bool,

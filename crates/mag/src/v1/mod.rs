@@ -1,4 +1,4 @@
-//! Version 1: header, metadata records and tensor records → [`Index`].
+//! Version 1: parses the header, the metadata records and the tensor records into an [`Index`].
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 pub(crate) mod records;
@@ -19,16 +19,17 @@ use crate::metadata::Numbers;
 use crate::version::Version;
 use wire::{FileHeader, MIN_TENSOR_LEN, MetadataRecord, TensorField, TensorRecord, common};
 
-/// The least to ask for at once. Never more bytes than this are read beyond the records.
+/// The minimum number of bytes per request. Never more bytes than this are read beyond the records.
 pub(crate) const WINDOW: u64 = 64 << 10;
-/// The most to ask for at once.
+/// The maximum number of bytes per request.
 const MAX_WINDOW: u64 = 4 << 20;
 /// MAG 1, "File Header".
 const HEADER_LEN: u64 = FileHeader::LEN as u64;
-/// How many entries to reserve memory for because the header counts them; more only as they are read.
+/// The maximum number of entries to reserve memory for when the header has been read. Memory for more is
+/// allocated as they are read.
 const ROOM: usize = 1 << 20;
 
-/// Makes an [`Index`] from the bytes that it asks for.
+/// Parses an [`Index`] from the byte ranges that it asks for.
 #[derive(Debug)]
 pub(crate) struct Parser {
     limits: Limits,
@@ -36,12 +37,12 @@ pub(crate) struct Parser {
     file_len: u64,
     /// The offset of the next record.
     at: u64,
-    /// The bytes of that record that have already been fed, so that no byte is asked for twice.
+    /// The bytes of that record that have already been fed, so that no byte is requested twice.
     carry: Vec<u8>,
     state: Option<Records>,
 }
 
-/// What has been read so far, once the header has been.
+/// The header and the parts that have been read after it.
 #[derive(Debug)]
 struct Records {
     header: FileHeader,
@@ -59,7 +60,7 @@ impl Records {
         u64::from(self.header.num_tensors).saturating_sub(self.tensors.len() as u64)
     }
 
-    /// The minimal length of the records that have not been read yet.
+    /// Returns the minimum length of the records that have not been read yet.
     fn min_left(&self) -> u64 {
         self.metadata_left()
             .saturating_mul(MetadataRecord::MIN_LEN)
@@ -68,8 +69,8 @@ impl Records {
 }
 
 impl Parser {
-    /// A parser for a file of `file_len` bytes. Without `require_checksum`, a file is indexed even if it matches neither
-    /// checksum.
+    /// Creates a parser for a file of `file_len` bytes. Without `require_checksum`, a file that matches
+    /// neither checksum is accepted.
     pub(crate) const fn new(file_len: u64, limits: Limits, require_checksum: bool) -> Self {
         Self { limits, require_checksum, file_len, at: 0, carry: Vec::new(), state: None }
     }
@@ -105,7 +106,8 @@ impl Parser {
         })
     }
 
-    /// Reads records until they or the bytes end. Returns the end of the last complete record in the bytes.
+    /// Reads records until there are no more records or bytes. Returns the end of the last complete record in
+    /// the bytes.
     fn records(&self, records: &mut Records, c: &mut Cursor<'_>) -> Result<usize> {
         let mut complete = c.consumed();
         while records.min_left() > 0 {
@@ -176,7 +178,7 @@ impl Parser {
 }
 
 impl Parser {
-    /// See [`modelfmt_core::author::Parser`].
+    /// Returns the range of bytes that is needed next; see [`modelfmt_core::author::Parser`].
     pub(crate) fn need(&self) -> Option<Range<u64>> {
         let left = self.state.as_ref().map_or(HEADER_LEN, Records::min_left);
         let carried = self.carry.len() as u64;

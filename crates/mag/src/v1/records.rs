@@ -1,4 +1,4 @@
-//! Encodes header and records of a file of version 1.
+//! Encodes the header and the records of a file of version 1.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{Part, TensorTable};
@@ -8,7 +8,7 @@ use crate::error::{Fault, WriteError};
 use crate::metadata::Numbers;
 use crate::v1::wire::{FileHeader, MetadataRecord, TensorRecord, code_of};
 
-/// The length of header and records in bytes.
+/// Returns the length of the header and the records in bytes.
 pub(crate) fn len(tensors: &TensorTable, numbers: &Numbers) -> u64 {
     let entries: u64 = numbers.iter().map(|(key, _)| (key.len() as u64).saturating_add(16)).sum();
     let tensors = tensors.iter().map(|t| {
@@ -17,7 +17,7 @@ pub(crate) fn len(tensors: &TensorTable, numbers: &Numbers) -> u64 {
     (FileHeader::LEN as u64).saturating_add(entries).saturating_add(tensors.sum::<u64>())
 }
 
-/// Encodes header and records, with their checksum.
+/// Encodes the header and the records, with their checksum.
 pub(crate) fn encode(
     tensors: &TensorTable,
     numbers: &Numbers,

@@ -1,5 +1,5 @@
-//! The records as they are in the file (MAG 1, "File Header", "Metadata Record", "Tensor Record"). All numbers are
-//! little-endian.
+//! The records of a file (MAG 1, "File Header", "Metadata Record", "Tensor Record"). Each is decoded and
+//! encoded in one place. All numbers are little-endian.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{CommonError, CommonFault, DType, Part, author::Cursor};
@@ -32,10 +32,10 @@ impl FileHeader {
     pub(crate) const LEN: usize = 24;
     /// The offset of the checksum field.
     pub(crate) const CHECKSUM_AT: usize = 8;
-    /// The CRC-32C of magnetron begins just after the checksum field.
+    /// magnetron's CRC-32C begins right after the checksum field.
     const AFTER_CHECKSUM: usize = 12;
 
-    /// The header's bytes before the checksum, and those after it.
+    /// Returns the header's bytes before the checksum, and those after it.
     pub(crate) fn around_checksum(header: &[u8]) -> [&[u8]; 2] {
         let (before, after) = header.split_at(header.len().min(Self::AFTER_CHECKSUM));
         [before.get(..Self::CHECKSUM_AT).unwrap_or_default(), after]
@@ -120,7 +120,7 @@ pub(crate) struct TensorRecord<'a, D> {
     pub(crate) shape: D,
 }
 
-/// The offsets of fields within a tensor record, for errors.
+/// The offsets of fields in a tensor record, for errors.
 pub(crate) struct TensorField;
 
 impl TensorField {
@@ -207,8 +207,8 @@ fn encode_key(key: &str, out: &mut Vec<u8>) {
     out.extend(key.as_bytes());
 }
 
-/// Codes 0 to 3 are those of magnetron 0.1.2, and 4 to 10 those of later sources with format version 1
-/// (docs/formats/mag.md#dtype-codes).
+/// Returns the dtype of a code. magnetron 0.1.2 has codes 0 to 3, and later sources with format version 1
+/// have codes 4 to 10 (docs/formats/mag.md#dtype-codes).
 const fn dtype_of(code: u8) -> Option<DType> {
     Some(match code {
         0 => DType::F32,
@@ -225,7 +225,7 @@ const fn dtype_of(code: u8) -> Option<DType> {
     })
 }
 
-/// The code that is written for a dtype; `None` if it has none.
+/// Returns the code that is written for a dtype, or `None` if it has none.
 pub(crate) const fn code_of(dtype: DType) -> Option<u8> {
     Some(match dtype {
         DType::F32 => 0,

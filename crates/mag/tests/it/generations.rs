@@ -1,4 +1,5 @@
-//! Against the magnetrons of later generations: each writes random models, and 0.2.2 loads those that we write.
+//! Compares with later generations of magnetron: each writes random models, and 0.2.2 loads the models that
+//! we write.
 #![cfg(feature = "v0_3")]
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +19,7 @@ use mag::{Execution, ManifestOptions, Plan, Reader, TensorSpec, VerifyLevel};
 
 const SEEDS: std::ops::Range<u32> = 0..12;
 
-/// Name, dtype in magnetron's words, shape and values, as the scripts print them.
+/// Formats a tensor as the scripts print it: name, dtype in magnetron's words, shape and values.
 fn line(reader: &Reader<FileSource>, position: usize) -> String {
     let tensor = reader.tensor(position).unwrap();
     let shape: Vec<_> = tensor.shape().iter().map(u64::to_string).collect();
@@ -36,7 +37,7 @@ fn line(reader: &Reader<FileSource>, position: usize) -> String {
     format!("{:?}\t{dtype}\t{}\t{values}", tensor.name(), shape.join(","))
 }
 
-/// The lines of a script, with names as Rust prints them.
+/// Returns the lines of a script, with names as Rust prints them.
 fn lines(printed: &str) -> Vec<String> {
     let line = |line: &str| {
         let (name, rest) = line.split_once('\t').unwrap();
@@ -71,7 +72,7 @@ fn snapshots_of_0_1_6_and_0_1_9_are_read_right() {
     }
 }
 
-/// Metadata and tensors, in order.
+/// Returns the metadata and the tensors, in order.
 fn manifest(printed: &str) -> (Value, Vec<String>) {
     let (metadata, tensors) = printed.split_once('\n').unwrap();
     (json::parse_with_bare_words(metadata.as_bytes()).unwrap(), lines(tensors))
@@ -98,7 +99,7 @@ fn manifests_of_0_2_2_are_read_right_and_it_loads_what_we_write() {
         let stated = reader.index().manifest().unwrap();
         assert_eq!(Value::from(reader.index().metadata().clone()), metadata, "seed {seed}");
         assert_eq!(found(&reader), expected, "seed {seed}");
-        // The same bytes, given the same time and version.
+        // The same time and version give the same bytes.
         let options = ManifestOptions::new()
             .timestamp(stated.timestamp())
             .magnetron_version(stated.magnetron_version());

@@ -1,4 +1,4 @@
-//! Files that never change: read as the text beside them says, and written again byte for byte.
+//! Golden files, which never change: each reads as its text dump says, and is written again byte for byte.
 #![cfg(feature = "v0_3")]
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use mag::modelfmt_core::value::{Value, json};
 use mag::write::MemoryFile;
 use mag::{Execution, ManifestOptions, Plan, Reader, TensorSpec, Version, WriteOptions};
 
-/// Files that our writer would lay out in another way.
+/// Files that our writer would lay out differently.
 const NOT_OURS: &[&str] = &["foreign", "0.3-big-endian"];
 
 #[test]
@@ -65,7 +65,7 @@ fn files_by_magnetron_hold_what_magnetron_put_there() {
     }
 }
 
-/// Each generation of magnetron wrote its own files; the text in them says which.
+/// Each generation of magnetron wrote its own file. The text in a file names the generation.
 #[test]
 fn files_by_later_magnetrons_hold_what_they_put_there() {
     for (file, version) in [

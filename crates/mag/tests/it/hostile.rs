@@ -1,4 +1,4 @@
-//! One row for each rule that a file can break, and files that lie about how much they hold.
+//! One row per rule that a file can break, and files that claim to hold more than they do.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -15,7 +15,7 @@ use mag::value::Value;
 use mag::{Checksum, DType, Error, Fault, Limits, OpenOptions, Reader, Source, VerifyLevel};
 use testkit::{CountingSource, FaultySource, patched, peak};
 
-/// Where the parts of [`good`] are.
+/// The offsets of the parts of [`good`].
 const ENTRY_N: usize = 24;
 const ENTRY_M: usize = 41;
 const TENSOR_A: usize = 58;
@@ -25,7 +25,7 @@ const DATA_A: usize = 192;
 const DATA_B: usize = 256;
 const FILE_LEN: usize = 264;
 
-/// Two entries and two tensors: f32 [2, 3] and i16 [4].
+/// Returns a file with two entries and two tensors, f32 [2, 3] and i16 [4].
 fn good(checksum: Checksum) -> Vec<u8> {
     let tensors =
         [Tensor::counting("a", DType::F32, &[2, 3], 0), Tensor::counting("b", DType::I16, &[4], 100)];
@@ -41,7 +41,8 @@ fn good(checksum: Checksum) -> Vec<u8> {
     file
 }
 
-/// A rule, the patch that breaks it in a file whose checksum fits, and the fault at an offset.
+/// A rule, the offset and bytes of a patch that breaks it (the checksum is then corrected), and the expected
+/// offset and fault.
 type Row = (&'static str, usize, Vec<u8>, u64, Fault);
 
 fn rules() -> Vec<Row> {
@@ -129,7 +130,7 @@ fn a_key_that_leaves_the_file_is_cut_short() {
     assert!(matches!(error, Error::Truncated { at: 131, need: 60_000, have: 133, .. }), "{error:?}");
 }
 
-/// The empty tensor's offset is checked too: it may be the file's end and no more.
+/// The offset of the empty tensor is checked too. It may be the end of the file, but no more.
 #[test]
 fn an_empty_tensor_lies_in_the_file() {
     let file = write(&[Tensor::counting("e", DType::F32, &[0], 0)], &metadata([]), Checksum::Crc32);
@@ -166,7 +167,7 @@ fn what_is_for_verify_opens_and_is_reported() {
     assert_eq!(findings(TENSOR_A, 8).len(), 2, "misaligned, and over the records");
 }
 
-/// Two tensors over exactly the same bytes are legal.
+/// Two tensors over exactly the same bytes are allowed.
 #[test]
 fn tied_tensors_are_no_finding() {
     let tensors = ["a", "b"].map(|name| Tensor::counting(name, DType::I8, &[4], 0));
@@ -232,7 +233,7 @@ fn a_file_that_matches_no_checksum_opens_only_when_asked() {
             assert_eq!(report.errors, [format!("header, checksum at byte 8: {fault}")]);
             assert_eq!(report.check("crc").unwrap().status, Status::Failed);
         }
-        // What is asked for is the checksum, not the structure.
+        // The option skips the checksum, not the checks of the structure.
         let broken = patched(&file, 20, &[1]);
         assert!(OpenOptions::new().ignore_checksum(true).open_source(broken.as_slice()).is_err());
     }
@@ -251,7 +252,7 @@ fn counts_beyond_the_file_allocate_nothing() {
     }
 }
 
-/// A source that claims to be vast and is zero after its first bytes: a sparse file.
+/// A source that claims to be vast and is zero after its first bytes, like a sparse file.
 struct Sparse(Vec<u8>);
 
 impl Source for Sparse {

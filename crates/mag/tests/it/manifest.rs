@@ -1,4 +1,4 @@
-//! Version 0.3.0: one row for each rule that a file can break, every cut, and round trips.
+//! Version 0.3.0: one row per rule that a file can break, every truncation, and round trips.
 #![cfg(feature = "v0_3")]
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use testkit::{patched, peak};
 
-/// Everything that a manifest needs, except for the tensors.
+/// The keys of a manifest except for the tensors.
 const FRONT: &str = r#""manifest_ver":1,"timestamp":"t","magnetron_ver":"0.2.2","snapshot_ver":"0.3.0","usr_metadata":{"k":NaN}"#;
 const A: &str = r#""a":{"shape":[2,3],"dtype":"float32","dtype_id":0,"offset":0,"nbytes":24}"#;
 const B: &str = r#""b":{"shape":[4],"dtype":"int16","dtype_id":8,"offset":4096,"nbytes":8}"#;
@@ -29,7 +29,7 @@ fn manifest() -> String {
     format!(r#"{{{FRONT},"tensor_map":{{{A},{B}}}}}"#)
 }
 
-/// f32 [2, 3] and i16 [4], with zeros between them.
+/// Returns a file with f32 [2, 3] and i16 [4], with zeros between them.
 fn good() -> Vec<u8> {
     file(&manifest())
 }
@@ -68,7 +68,7 @@ fn place(found: u64, rule: &'static str) -> Fault {
     Fault::Place { found, rule }
 }
 
-/// What is replaced in the manifest of [`good`] by what, where the fault is found, and which it is.
+/// Each row has a text in the manifest of [`good`], its replacement, the offset of the fault, and the fault.
 #[test]
 fn the_rules_of_the_manifest_are_kept_at_open() {
     let entry = manifest().find(A).unwrap() as u64 + 44;
@@ -236,7 +236,7 @@ fn metadata_may_nest_as_deep_as_json_may() {
         let value = ["[".repeat(levels), "]".repeat(levels)].concat();
         open(&file(&manifest().replace("NaN", &value))).map(|_| ())
     };
-    // The manifest and the metadata are two levels themselves.
+    // The manifest and the metadata are themselves two levels.
     assert!(nested(125).is_ok());
     assert!(nested(126).is_err());
     let deep = |levels: usize| {
@@ -283,7 +283,8 @@ fn what_version_0_3_cannot_hold_is_refused() {
     assert_eq!(refused(declared), Fault::Declared);
 }
 
-/// A file of a big-endian machine: values are swapped back, also in parts, and say so.
+/// A file from a big-endian machine: values are swapped, even if only a part is read, and the reader reports
+/// the byte order.
 #[test]
 fn big_endian_values_are_read_little_endian() {
     let little = good();
@@ -365,7 +366,7 @@ proptest! {
         }
         let end = tensors.last().map(|tensor| tensor.values.len()).unwrap();
         prop_assert_eq!(file.len() % 4096, end, "the file ends with the last tensor");
-        // The slow reference does not read what JSON of serde_json lacks.
+        // The slow reference cannot read what serde_json's JSON does not support.
         if json::to_string(&metadata).is_ok() {
             testkit::reference::compare("a manifest", "mag", &file, &reader as &dyn Container);
         }

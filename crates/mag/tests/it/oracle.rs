@@ -1,4 +1,4 @@
-//! Against magnetron 0.1.2, whose format this is, and against checksums computed in Python.
+//! Compares with magnetron 0.1.2, whose format this is, and with checksums computed in Python.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -15,7 +15,7 @@ use mag::modelfmt_core::source::FileSource;
 use mag::value::{Object, Value};
 use mag::{Checksum, DType, Reader, VerifyLevel};
 
-/// `kind`, key and value, as the scripts print them.
+/// Formats `kind`, key and value as the scripts print them.
 fn line((key, value): (&str, &Value)) -> String {
     match value {
         Value::Float(x) => format!("f64\t{key}\t{:016x}", x.to_bits()),
@@ -30,7 +30,7 @@ fn tensor_line(reader: &Reader<FileSource>, name: &str) -> String {
     format!("tensor\t{name}\t{}\t{}\t{values}", tensor.dtype(), shape.join(","))
 }
 
-/// What the file stores, CRC-32 and CRC-32C of its records, and where they end.
+/// Returns the file's checksum, the CRC-32 and CRC-32C of its records, and the end of the records.
 fn checksums(path: &Path) -> [u32; 4] {
     let printed = testkit::python(include_str!("../oracle/checksum.py"), &[path.to_str().unwrap()]);
     let numbers: Vec<u32> = printed.split_whitespace().map(|n| n.parse().unwrap()).collect();
@@ -73,7 +73,7 @@ fn sample() -> (Vec<Tensor>, Object) {
     (tensors, metadata(entries))
 }
 
-/// magnetron 0.1.2 does not load tensors again, not even its own; what it reads is what can be compared.
+/// magnetron 0.1.2 cannot load tensors, not even its own, so only what it can read is compared.
 #[test]
 fn magnetron_reads_the_metadata_that_we_write() {
     let folder = tempfile::tempdir().unwrap();

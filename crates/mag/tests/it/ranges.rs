@@ -1,4 +1,4 @@
-//! What a reader asks of a source that gives only what is asked for.
+//! Which ranges a reader requests from a source that returns only what is requested.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -40,7 +40,7 @@ fn opening_reads_the_records_of_many_tensors_once() {
     assert!(reads <= 16, "{reads} reads");
 }
 
-/// Each of these records is longer than what is asked for at once, so each is cut by the end of a read.
+/// Each of these records is longer than a single request, so the end of a read cuts each of them.
 #[test]
 fn opening_reads_records_longer_than_the_window_once() {
     let name = |i| format!("{i:02}{}", "x".repeat(65_533));
@@ -60,7 +60,8 @@ fn opening_does_not_read_the_values() {
     assert_eq!((reads, nbytes), (1, WINDOW));
 }
 
-/// The contract of [`Parser`]: ranges are never empty and within the file, and more than the range may be fed.
+/// The contract of [`Parser`]: ranges are never empty and are inside the file, and more bytes than requested
+/// may be fed.
 #[test]
 fn the_parser_can_be_driven_by_hand() {
     let name = |i: u32| format!("{i}{}", "y".repeat(30_000));

@@ -1,4 +1,4 @@
-//! What is written is read again, whatever it is, and the bytes depend on nothing else.
+//! Whatever is written reads back as it was, and the same input always gives the same bytes.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -77,7 +77,7 @@ fn read_again<S: Source>(source: S, tensors: &[Tensor], metadata: &Object, check
     assert!(reader.verify(VerifyLevel::Full).is_ok(), "{:?}", reader.verify(VerifyLevel::Full));
 }
 
-/// What the document says about the bytes, looked at without our reader's help.
+/// Checks what the document says about the bytes, without our reader.
 fn laid_out_as_documented(file: &[u8], tensors: &[Tensor], metadata: &Object, checksum: Checksum) {
     let keys: usize = metadata.iter().map(|(key, _)| 16 + key.len()).sum();
     let records = |t: &Tensor| 24 + 8 * t.shape.len().max(1) + t.name.len();
@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// Longer than the pieces that are written at once, from several threads.
+/// Tensors that are longer than the pieces that are written at once, from several threads.
 #[test]
 fn large_tensors_are_written_in_pieces() {
     let sizes = [(5 << 20) + 3, 1, (9 << 20) - 7, 0, 4 << 20];
@@ -154,7 +154,7 @@ fn memory_is_borrowed_and_aligned_values_are_slices() {
     assert!(view.as_slice::<i32>().is_err());
     assert!(Container::read(&reader, 0).unwrap().is_borrowed());
 
-    // A source that reads gives aligned copies.
+    // A source that is not in memory returns aligned copies.
     let reader = Reader::from_source(CountingSource::new(file.to_vec())).unwrap();
     let view = reader.tensor("w").unwrap();
     #[cfg(target_endian = "little")]

@@ -1,5 +1,5 @@
-//! Versions 0.1.0 and 0.2.0: one row for each rule that a file can break, every cut, every flipped bit, and what random
-//! models say.
+//! Versions 0.1.0 and 0.2.0: one row per rule that a file can break, every truncation, every flipped bit, and
+//! random models.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,7 +16,7 @@ use proptest::test_runner::RngSeed;
 use testkit::mag::{Described, Snapshot, sign};
 use testkit::{CountingSource, patched, peak};
 
-/// Where the parts of [`good`] are.
+/// The offsets of the parts of [`good`].
 const COUNT: usize = 36;
 const OFFSETS: usize = 40;
 const TEXT: usize = 52;
@@ -27,7 +27,7 @@ const TENSOR_B: usize = 103;
 const VALUES: usize = 135;
 const END: usize = 139;
 
-/// f32 [2, 3] named "ab" and i16 [4] named "c".
+/// Returns a file with f32 [2, 3] named "ab" and i16 [4] named "c".
 fn good(version: u32) -> Vec<u8> {
     let i16 = if version == 100 { 7 } else { 8 };
     let offset = if version == 100 { 24 } else { 32 };
@@ -97,7 +97,7 @@ fn every_rule_is_kept_at_open() {
     let deep = Described { dtype: 0, name: 0, elements: 1, offset: 0, dims: vec![1; 64] };
     let file = Snapshot { version: 200, names: vec![b"a".to_vec()], tensors: vec![deep] }.file(4);
     assert_eq!(malformed(&file), (57, Fault::Rank64(64)));
-    // Version 200 was always a snapshot, and has one dtype more.
+    // Version 200 was always a snapshot, and has one more dtype.
     let mut file = patched(&self::good(200), 32, b"DSC!");
     assert_eq!(malformed(&file), (32, mark("SRP!", b"DSC!")));
     file = patched(&self::good(200), TENSOR_A + 1, &[13]);
@@ -140,7 +140,7 @@ fn every_length_of_a_file_that_was_cut_is_an_error() {
 fn every_flipped_bit_before_the_values_is_found() {
     for version in [100, 200] {
         let file = good(version);
-        // Nothing covers the time, and the number 100 is a bit away from others that are refused.
+        // Nothing covers the time. The number 100 is one bit away only from version numbers that are refused.
         for bit in (0..END * 8).filter(|bit| !(64..128).contains(bit)) {
             let flipped = patched(&file, bit / 8, &[file[bit / 8] ^ (1 << (bit % 8))]);
             assert!(open(&flipped).is_err(), "bit {bit} of version {version}");
@@ -218,7 +218,8 @@ fn every_limit_can_be_lowered() {
     }
 }
 
-/// A source that gives only what is asked for, and a file whose descriptors go on long after the first piece.
+/// A source that returns only what is requested, and a file whose descriptors reach far beyond the first
+/// piece.
 #[test]
 fn long_files_are_read_once_and_a_little_more() {
     let count = 60_000u32;

@@ -1,4 +1,4 @@
-//! Without the feature `v0_3`, a file of that version is one clear error, and the others are read.
+//! Without the feature `v0_3`, a file of that version is one clear error, and the other versions are read.
 #![cfg(not(feature = "v0_3"))]
 #![allow(clippy::unwrap_used)]
 

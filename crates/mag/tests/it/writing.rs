@@ -1,4 +1,4 @@
-//! What cannot be written is refused before a byte goes out, and nothing is left behind.
+//! What cannot be written is refused before a byte is written, and leaves nothing behind.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,7 +24,7 @@ fn plan(specs: Vec<TensorSpec<'_>>) -> Result<Plan, WriteError> {
     Plan::new(specs, &metadata([]), &WriteOptions::new())
 }
 
-/// The name in the error, and the fault.
+/// Returns the name in the error, and the fault.
 fn unfit(specs: Vec<TensorSpec<'_>>) -> (String, Fault) {
     match plan(specs) {
         Err(WriteError::Unsupported { part, fault }) => (part.name.unwrap_or_default().into(), fault),
@@ -131,7 +131,7 @@ fn a_file_appears_complete_or_not_at_all() {
     assert_eq!(names(), ["m.mag"]);
 }
 
-/// Somebody has put bytes behind a file that has no values.
+/// A file without values, to which somebody has appended bytes.
 #[test]
 fn an_empty_tensor_stays_aligned_when_the_file_is_edited() {
     let out = MemoryFile::new();

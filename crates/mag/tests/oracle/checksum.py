@@ -1,4 +1,4 @@
-"""Walks the records of a MAG file by the document and prints both checksums and where the records end."""
+"""Walks the records of a MAG file by the document, and prints both checksums and the end of the records."""
 import struct
 import sys
 import zlib

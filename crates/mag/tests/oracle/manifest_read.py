@@ -1,4 +1,4 @@
-"""Loads a file with magnetron 0.2.2 and prints its metadata, then name, dtype, shape and values of a tensor a line."""
+"""Loads a file with magnetron 0.2.2. Prints its metadata, then one line per tensor: name, dtype, shape, values."""
 import ctypes
 import json
 import sys

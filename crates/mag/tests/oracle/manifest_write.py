@@ -1,4 +1,5 @@
-"""Writes a random model with magnetron 0.2.2 and prints its metadata, then name, dtype, shape and values of a tensor a line."""
+"""Writes a random model with magnetron 0.2.2. Prints its metadata, then one line per tensor: name, dtype, shape,
+values."""
 import json
 import random
 import sys

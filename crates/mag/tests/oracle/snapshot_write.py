@@ -1,4 +1,4 @@
-"""Writes a random model with magnetron 0.1.6 or 0.1.9 and prints what it holds: name, dtype, shape and values of a tensor a line."""
+"""Writes a random model with magnetron 0.1.6 or 0.1.9. Prints one line per tensor: name, dtype, shape, values."""
 import ctypes
 import json
 import random

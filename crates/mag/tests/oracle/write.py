@@ -1,4 +1,4 @@
-"""Writes a file with magnetron and prints what it holds: lines of tab-separated fields."""
+"""Writes a file with magnetron and prints its content: lines of tab-separated fields."""
 import struct
 import sys
 

@@ -1,10 +1,10 @@
-//! The help that `-h` prints: a screen for each command, with the options that most people need.
+//! The short help that `-h` prints: one screen for each command, with the options that most people need.
 
 use clap::{Arg, Command, CommandFactory};
 
 use super::Cli;
 
-/// The options of `convert`, `seal` and `unseal` that most people need; they have many.
+/// The most needed options of `convert`, `seal` and `unseal`, which have many.
 const OF_CONVERT: [&str; 19] = [
     "to",
     "recursive",
@@ -26,7 +26,7 @@ const OF_CONVERT: [&str; 19] = [
     "seal",
     "to-recipient",
 ];
-/// Help in a line for options whose first clause says too little or too much.
+/// Short help for options whose first clause says too little or too much.
 const SHORT: [(&str, &str); 18] = [
     ("quiet", "Only warnings and errors"),
     ("to", "The format to write, if OUT does not say it"),
@@ -47,14 +47,14 @@ const SHORT: [(&str, &str); 18] = [
     ("map", "Show a folder of the hub as this map would make it"),
     ("norms", "How much each tensor changed; the most changed first"),
 ];
-/// Options of all commands that few need.
+/// Options of all commands that few people need.
 const RARE: [&str; 2] = ["threads", "policy"];
-/// The headings of options that few need, but for the commands that are about them.
+/// Headings of options that few people need, except in the commands that they are about.
 const RARE_HEADINGS: [&str; 3] = ["Reading", "Signatures and keys", "Sealing"];
 /// The number of examples.
 const EXAMPLES: usize = 4;
 
-/// The command line with short help, without the options that few need.
+/// Returns the command line with short help, without rarely needed options.
 pub(crate) fn brief() -> Command {
     let program = Cli::command();
     let names: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
@@ -64,7 +64,7 @@ pub(crate) fn brief() -> Command {
     })
 }
 
-/// An argument with help that is short.
+/// Shortens the help of an argument to one line.
 fn in_a_line(arg: Arg) -> Arg {
     let known = SHORT.iter().find(|(name, _)| is_one_of(&arg, &[*name]));
     let help = arg.get_help().map(|help| match known {
@@ -92,7 +92,7 @@ fn of_command(command: Command) -> Command {
         let hide = arg.is_hide_set() || is_hidden(&arg);
         let takes_values = arg.get_action().takes_values();
         let arg = arg.hide(hide).help_heading(None::<&str>).hide_possible_values(takes_values);
-        // A long name of a value would leave no room beside it.
+        // A long value name would leave no room for the help next to it.
         let arg =
             if is_one_of(&arg, &["dequantize", "quantize"]) { arg.value_name("[GLOB=]TYPE") } else { arg };
         in_a_line(arg)
@@ -104,14 +104,14 @@ fn is_one_of(arg: &Arg, names: &[&str]) -> bool {
     arg.get_long().is_some_and(|long| names.contains(&long))
 }
 
-/// The first lines of the examples in a text.
+/// Returns the first examples in a text.
 fn examples(text: &str) -> String {
     let lines = text.lines().filter(|line| line.starts_with("  modelfmt "));
     let lines: Vec<&str> = lines.take(EXAMPLES).collect();
     if lines.is_empty() { String::new() } else { format!("Examples:\n{}\n", lines.join("\n")) }
 }
 
-/// The first sentence of a help text, or of an option the first clause that is not too short.
+/// Returns the first sentence of a help text. For an option, returns the first clause that is not too short.
 fn first_clause(text: &str, is_option: bool) -> String {
     const LEAST: usize = 24;
     let ends: &[&str] = if is_option { &[". ", "; ", ": ", ", such as "] } else { &[". "] };

@@ -143,14 +143,15 @@ pub(crate) struct ConvertOptionArgs {
 }
 
 impl ConvertOptionArgs {
-    /// Makes the keys of --old-passphrase-file and --old-key-file open IN, instead of those that are for OUT.
+    /// Uses the keys of --old-passphrase-file and --old-key-file to open IN, instead of those that are for
+    /// OUT.
     pub(crate) fn open_in(&mut self) {
         self.open.unlock.passphrase_file = std::mem::take(&mut self.sealing.old_passphrase_file);
         self.open.unlock.key_file = std::mem::take(&mut self.sealing.old_key_file);
     }
 }
 
-/// Adds the help of the option from the table to an argument.
+/// Adds the help of an option from the table to its argument.
 fn with_help(arg: Arg) -> Arg {
     let is_this = |flag: &str| flag.strip_prefix("--").is_some_and(|flag| arg.get_long() == Some(flag));
     match OPTIONS.iter().find(|option| is_this(option.flag)) {

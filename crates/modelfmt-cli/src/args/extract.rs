@@ -11,12 +11,12 @@ use super::OpenArgs;
 /// Write tensors to .npy files or one .npz or .safetensors file, or the bytes of one to a .bin file
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  modelfmt extract model.aero embed.weight -o embed.npy
+  modelfmt extract model.safetensors embed.weight -o embed.npy
   modelfmt extract model.safetensors embed.weight -o embed.npy --cast f32
   modelfmt extract model.gguf blk.0.attn_q.weight -o q.npy --dequantize f32
   modelfmt extract model.safetensors 'layers.0.*' -o layer0.npz --cast f32
   modelfmt extract model.gguf 'blk.*' -o blocks/ --dequantize f16
-  modelfmt extract model.aero embed.weight -o - | sha256sum")]
+  modelfmt extract model.safetensors embed.weight -o - | sha256sum")]
 pub(crate) struct Extract {
     /// A model file, the index of a set, or a folder with one of them
     #[arg(value_hint = ValueHint::FilePath)]

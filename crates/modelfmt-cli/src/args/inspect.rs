@@ -11,7 +11,7 @@ use super::{BesideArgs, OpenArgs};
 /// List what is in a file: format, metadata, tensors, totals
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  modelfmt inspect model.aero
+  modelfmt inspect model.safetensors
   modelfmt inspect model.apr --tensors 'encoder.*'
   modelfmt inspect --summary models/*.gguf
   modelfmt inspect model.safetensors --tree
@@ -58,17 +58,17 @@ pub(crate) struct Inspect {
     pub(crate) open: OpenArgs,
 }
 
-/// How the text lists tensors.
+/// How the text output lists tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
-    /// Equal layers once.
+    /// Equal layers only once.
     Short,
     Each,
     Tree,
 }
 
 impl Inspect {
-    /// How the text lists tensors. Those that were asked for are listed each.
+    /// Returns how the text output lists tensors. Tensors that the user has chosen are listed one by one.
     pub(crate) const fn list(&self) -> List {
         let is_chosen = self.tensors.is_some() || self.sort.is_some() || self.top.is_some();
         match (self.tree, self.all || self.hash || is_chosen) {

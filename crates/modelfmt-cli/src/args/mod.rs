@@ -1,5 +1,5 @@
-//! The definition of the command line: parsing, help, completions and the man page all come from here. Each module has the
-//! arguments of one command.
+//! The definition of the command line. Parsing, help, completions and the man page are all generated from it.
+//! Each module has the arguments of one command.
 
 mod bom;
 mod brief;
@@ -72,12 +72,13 @@ use crate::formats;
 )]
 #[command(after_help = format!("Examples:
   modelfmt inspect model.safetensors
-  modelfmt verify *.aero
-  modelfmt check model.gguf
-  modelfmt convert model.safetensors model.aero --tensor-hashes
-  modelfmt extract model.aero embed.weight -o embed.npy
-  modelfmt inspect https://example.org/model.aero
-  modelfmt fetch https://example.org/model.aero model.aero
+  modelfmt inspect hf://OWNER/REPO/model.safetensors
+  modelfmt verify *.gguf
+  modelfmt check checkpoint.pt
+  modelfmt convert MODEL_FOLDER model.gguf --quantize q4_k_m
+  modelfmt diff base.safetensors finetuned.safetensors --norms
+  modelfmt extract model.gguf token_embd.weight -o embed.npy
+  modelfmt fetch https://example.org/model.gguf model.gguf
   zstd -dc model.gguf.zst | modelfmt inspect -
 
 The format is detected from the content: {}.
@@ -127,12 +128,12 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether the command reads models, and so obeys a policy.
+    /// Checks whether the command reads models, and so obeys a policy.
     pub(crate) const fn reads_models(&self) -> bool {
         !matches!(self, Self::Keygen(_) | Self::Completions(_) | Self::Man(_))
     }
 
-    /// Whether the command prints JSON; then errors are JSON, too.
+    /// Checks whether the command prints JSON; then errors are JSON, too.
     pub(crate) const fn prints_json(&self) -> bool {
         match self {
             Self::Inspect(args) => args.json,

@@ -33,7 +33,8 @@ pub(crate) struct OpenArgs {
 }
 
 impl OpenArgs {
-    /// The keys of which one must have made the signature beside a file. Fails for options that only sealed files support.
+    /// Returns the keys, one of which must have made the signature next to a file. Fails for options that
+    /// only sealed files support.
     pub(crate) fn keys_beside(&self) -> Result<Vec<PublicKey>> {
         if self.signers.threshold.is_some() || self.signers.min_revision.is_some() {
             let why = "a signature beside a file is by one key and has no revision; only sealed APR2 files have more";
@@ -42,7 +43,7 @@ impl OpenArgs {
         self.public_keys()
     }
 
-    /// Whether one of the keys can make a signature beside a file or in a folder.
+    /// Checks whether one of the keys can make a signature next to a file or in a folder.
     pub(crate) fn has_key_beside(&self) -> Result<bool> {
         Ok(self.public_keys()?.iter().any(|key| key.key_type().is_nist()))
     }
@@ -52,7 +53,7 @@ impl OpenArgs {
         self.signers.key.iter().map(|path| read(path.as_path())).collect()
     }
 
-    /// The same options, for a file whose signature was verified before.
+    /// Returns the same options for a file whose signature has already been verified.
     pub(crate) fn without_signers(&self) -> Self {
         Self { signers: SignerArgs::default(), ..self.clone() }
     }

@@ -7,8 +7,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint,
 
 use crate::formats;
 
-/// The models to read, and the file to write. Options may come between them, so they are one clap argument: with two, clap would
-/// take every path after an option as part of the second.
+/// The models to read, and the file to write. Options may come between them, so they are one clap argument:
+/// with two, clap would treat every path after an option as part of the second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InOut {
     /// The models to read, at least one.

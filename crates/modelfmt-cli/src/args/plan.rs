@@ -10,7 +10,7 @@ use super::OpenArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   modelfmt plan model.safetensors
-  modelfmt plan model.aero 'layers.0.*' head.weight
+  modelfmt plan model.safetensors 'layers.0.*' head.weight
   modelfmt plan model.safetensors.index.json 'embed.*' --json | jq '.ranges[]'
 
 The ranges hold the values; bytes that are read to open or verify the file are not

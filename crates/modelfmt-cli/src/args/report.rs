@@ -56,7 +56,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// How the model with this number, 0 or 1, is opened.
+    /// Returns the options for opening the model with this number, 0 or 1.
     pub(crate) fn open(&self, number: usize) -> OpenArgs {
         OpenArgs {
             pin: self.pin.get(number).copied(),

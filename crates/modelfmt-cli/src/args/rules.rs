@@ -23,7 +23,7 @@ struct RuleOptions {
 
 const IDS: [&str; 3] = ["cast", "dequantize", "quantize"];
 
-/// A parser whose errors name the options of the program.
+/// Returns a parser whose errors name the options of the program.
 fn parser(
     parse: fn(&str) -> Result<TypeRule, ParseError>,
 ) -> impl Fn(&str) -> Result<TypeRule, String> + Clone + Send + Sync + 'static {

@@ -1,7 +1,7 @@
 //! `modelfmt convert -r`: converts every model below a folder into another folder.
 //!
-//! A hidden list in the output folder records what was done, with the output files of each model. An output is listed after it has
-//! appeared, and it appears after all of its values were read and checked.
+//! A hidden list in the output folder records which models are done, with the output files of each. An output
+//! is listed after it has appeared, and it appears only after all of its values were read and checked.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -55,9 +55,9 @@ struct Batch<'a> {
     options: &'a ConvertOptions,
     folder: &'a Path,
     quiet: bool,
-    /// What earlier runs have done, by the path of a model below its folder.
+    /// The models that earlier runs have converted, by their paths below the folder.
     done: DoneList,
-    /// The model that each output was made from in this run, by the path of the output.
+    /// The model from which each output of this run was made, by the path of the output.
     outputs: HashMap<PathBuf, PathBuf>,
     converted: usize,
     skipped: usize,
@@ -88,8 +88,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Converts a model. A failure is printed, and the next model follows. Only wrong usage, which would fail for every model, and
-    /// a failure of standard output end the run.
+    /// Converts a model. If that fails, prints the error and continues with the next model. Only wrong usage,
+    /// which would fail for every model, and a failure of standard output end the run.
     fn one(&mut self, input: &Path) -> Result {
         if is_below(input, &self.args.paths.output) {
             return Ok(()); // what an earlier run has made
@@ -157,12 +157,13 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// The job of a model, for the list: its files, and all options except whether a file may be replaced.
+    /// Returns the job of a model for the list: its files, and all options except whether a file may be
+    /// replaced.
     fn job(&self, model: &Model) -> Object {
         let mut options = self.options.clone();
         options.output.overwrite = Overwrite::Refuse;
-        // The options do not show secrets, so a new passphrase in the same file shows only in the modification time of the file.
-        // A folder of the hub is more than its weights.
+        // Options do not show secrets, so a new passphrase in the same file is noticed only by the file's
+        // modification time. A hub folder has more inputs than its weights.
         let folder = model.input_paths().next().and_then(|path| path.parent().map(Path::to_owned));
         let names = || ABOUT_WEIGHTS.into_iter().chain(ONLY_READ);
         let beside = folder.iter().flat_map(|folder| names().map(|name| folder.join(name)));
@@ -199,14 +200,14 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Files of the hub that are read beside the weights, and that no folder is written with.
+/// Files of a hub folder that are read with the weights and that no output folder contains.
 const ONLY_READ: [&str; 2] = ["vocab.txt", "1_Pooling/config.json"];
 
 const fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// The place of an output.
+/// The path of an output.
 struct Place {
     path: PathBuf,
     /// In a dry run, a temporary folder that replaces a folder that does not exist yet.
@@ -228,13 +229,14 @@ impl Place {
     }
 }
 
-/// Whether a file is in a folder or below it.
+/// Checks whether a file is in a folder or below it.
 fn is_below(path: &Path, folder: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     real(path).zip(real(folder)).is_some_and(|(path, folder)| path.starts_with(folder))
 }
 
-/// The output path of a model: below `folder` like the model below its own folder, with its stem and the extension of the format.
+/// Returns the output path of a model: below `folder` as the model is below its own folder, with its stem and
+/// the extension of the format.
 fn output(folder: &Path, relative: &Path, target: Format) -> PathBuf {
     let name = relative.file_name().unwrap_or_default().to_string_lossy();
     folder.join(relative).with_file_name(format!("{}{}", stem(&name), ending(target)))
@@ -246,7 +248,7 @@ fn ending(target: Format) -> &'static str {
     target.extension().or_else(alike).unwrap_or_default()
 }
 
-/// A file name without the extension of its format, and without the numbers of a GGUF split.
+/// Returns a file name without the extension of its format and without the numbers of a GGUF split.
 fn stem(name: &str) -> &str {
     let endings = Format::ALL.iter().filter_map(|format| name.strip_suffix(format.extension()?));
     let known = endings.min_by_key(|stem| stem.len());

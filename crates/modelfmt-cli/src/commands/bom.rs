@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 use crate::streams;
 
-/// The variable with the time that a document may state, in seconds since 1970.
+/// The variable with the time for the document, in seconds since 1970.
 const SOURCE_DATE_EPOCH: &str = "SOURCE_DATE_EPOCH";
 
 pub(crate) fn run(args: &Bom, quiet: bool) -> Result {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Bom, quiet: bool) -> Result {
     let options = BomOptions::new().tensors(args.tensors).created(created(args.spec)?);
     let path = args.output.as_deref().unwrap_or(Path::new("-"));
     if !streams::is_dash(path) {
-        streams::only_here(path, "a bill of materials is written only to files of this machine")?;
+        streams::require_local(path, "a bill of materials is written only to files of this machine")?;
     }
     let open = |path| streams::open_signed(path, &args.open, &args.beside.options(), quiet);
     let models: Vec<Model> = args.models.iter().map(|path| open(path)).collect::<Result<_>>()?;
@@ -39,7 +39,8 @@ pub(crate) fn run(args: &Bom, quiet: bool) -> Result {
     written.finish(&text, &super::files(bom.file_count(), ""), begun, quiet)
 }
 
-/// The time that the document states: that of the variable, if it is set and the specification asks for a time.
+/// Returns the time for the document: that of the variable, if it is set and the specification requires a
+/// time.
 fn created(spec: Spec) -> Result<Created> {
     let Some(text) = std::env::var_os(SOURCE_DATE_EPOCH).filter(|_| spec == Spec::Spdx) else {
         return Ok(Created::default());

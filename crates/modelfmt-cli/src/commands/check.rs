@@ -48,8 +48,9 @@ pub(crate) fn run(args: &Check, quiet: bool) -> Result {
     if failed == 0 { Ok(()) } else { Err(Failure::Checked) }
 }
 
-/// The files that were named, and whether each is beside another. Of a folder also the checkpoints that are not its model, because who loads the
-/// folder may load them. A pin is of one file.
+/// Returns the files to check. The flag says that a file is checked alone, because another one covers the
+/// rest of its folder. For a folder, this includes checkpoints that are not part of its model, because
+/// programs that load the folder may load them. A pin applies to a single file, so it excludes these.
 fn with_others(args: &Check) -> Result<Vec<(PathBuf, bool)>> {
     let mut files = Vec::new();
     for path in &args.files {
@@ -59,7 +60,7 @@ fn with_others(args: &Check) -> Result<Vec<(PathBuf, bool)>> {
         }
         files.push((path.clone(), false));
         if args.open.pin.is_none() && path.is_dir() {
-            // Of a folder that cannot be read, opening it says why.
+            // If the folder cannot be read, opening it reports the reason.
             let others = policy::open_options().others_in(path).unwrap_or_default();
             files.extend(others.into_iter().map(|path| (path, true)));
         }
@@ -67,7 +68,8 @@ fn with_others(args: &Check) -> Result<Vec<(PathBuf, bool)>> {
     Ok(files)
 }
 
-/// Adds the models and the pickles below a folder. What is beside the first model of each folder is looked at with it.
+/// Adds the models and the pickles below a folder. The other files of each folder are checked with its first
+/// model.
 fn below(folder: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result {
     let found = walk(folder);
     let (pickles, foreign): (Vec<_>, Vec<_>) =
@@ -80,7 +82,7 @@ fn below(folder: &Path, files: &mut Vec<(PathBuf, bool)>) -> Result {
         files.push((path, is_beside));
     }
     files.extend(pickles.into_iter().map(|(path, _)| (path, true)));
-    // Opening them says why they cannot be read.
+    // Opening them reports why they cannot be read.
     files.extend(found.unreadable.into_iter().map(|(path, _)| (path, true)));
     if none {
         let folder = folder.display().to_string();
@@ -96,7 +98,7 @@ fn check(path: &Path, is_beside: bool, args: &Check, quiet: bool) -> Result<Chec
     Ok(bar.run(|work| check(&model, work))?)
 }
 
-/// The report for a file that is a pickle and no checkpoint.
+/// Returns the report for a file that is a pickle but not a checkpoint.
 fn pickle(path: &Path, error: &modelfmt::Error, why: &str) -> Option<CheckReport> {
     if !matches!(error, modelfmt::Error::UnknownFormat { .. }) || !path.is_file() {
         return None;
@@ -104,7 +106,7 @@ fn pickle(path: &Path, error: &modelfmt::Error, why: &str) -> Option<CheckReport
     modelfmt::check::check_pickle(path, &policy::open_options().open_other(path).ok()?, why)
 }
 
-/// Prints, and ignores that the reader of standard output has gone: the exit status covers all files even then.
+/// Prints, and ignores a closed standard output: the exit status covers all files even then.
 fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     let printed = super::print(write);
     if is_reader_gone(&printed) { Ok(()) } else { printed }
@@ -119,8 +121,13 @@ fn json(report: &CheckReport, out: &mut dyn Write) -> Result {
 fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
     let path = report.path.display().to_string();
     write!(out, "{} {}", verdict(report.is_ok()), Printable(&path))?;
-    if let Some(looked_at) = report.looked_at {
-        write!(out, ": {} tensor{}", count(looked_at as u64), if looked_at == 1 { "" } else { "s" })?;
+    if let Some(tensors_checked) = report.tensors_checked {
+        write!(
+            out,
+            ": {} tensor{}",
+            count(tensors_checked as u64),
+            if tensors_checked == 1 { "" } else { "s" }
+        )?;
     }
     if report.without_values > 0 {
         write!(out, ", {} more without values", count(report.without_values as u64))?;
@@ -181,9 +188,9 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// How many values lie in each power of two, or in several if a line has not the room.
+/// Draws how many values have each power of two, or each few powers of two if the line is too short.
 fn sparkline(powers: &Powers, charset: Charset, width: Option<usize>) -> String {
-    /// The most and the fewest characters of the line itself.
+    /// The most and the fewest characters of the sparkline itself.
     const MOST: usize = 48;
     const LEAST: usize = 8;
     let last = powers.counts.len().saturating_sub(1);
@@ -200,7 +207,7 @@ fn sparkline(powers: &Powers, charset: Charset, width: Option<usize>) -> String 
     format!("{first}{}{last}", charset.sparkline(&sums))
 }
 
-/// The first of several names, and how many more there are.
+/// Returns the first few names, and how many more there are.
 fn named(names: impl Iterator<Item = String>) -> Option<String> {
     const NAMED: usize = 5;
     let mut names = names.peekable();
@@ -214,7 +221,7 @@ fn named(names: impl Iterator<Item = String>) -> Option<String> {
 
 type Kind = (&'static str, fn(&TensorFindings) -> bool);
 
-/// The kinds of findings by which tensors are counted in the line of their file.
+/// The kinds of findings by which the line of a file counts tensors.
 const KINDS: [Kind; 6] = [
     ("with NaN", |tensor| tensor.nan > 0),
     ("with infinities", |tensor| tensor.inf > 0),
@@ -233,7 +240,7 @@ const ALIKE: [Kind; 3] = [
     (EQUAL, |tensor| tensor.same_as.is_some()),
 ];
 
-/// How many values are not finite, and where the first is.
+/// Says how many values are not finite, and where the first one is.
 fn bad(tensor: &TensorFindings) -> String {
     let mut parts = Vec::new();
     if tensor.nan > 0 {
@@ -249,7 +256,7 @@ fn bad(tensor: &TensorFindings) -> String {
     parts.join(", ")
 }
 
-/// A name, in quotation marks if it is empty.
+/// Returns a name, in quotation marks if it is empty.
 fn name(name: &str) -> String {
     if name.is_empty() { "\"\"".to_owned() } else { Printable(name).to_string() }
 }

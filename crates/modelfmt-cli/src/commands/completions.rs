@@ -12,7 +12,7 @@ pub(crate) fn run(args: &Completions) -> Result {
     super::print(|out| Ok(out.write_all(&script)?))
 }
 
-/// Prints one page for all commands, or that of one.
+/// Prints one page for all commands, or the page of one command.
 pub(crate) fn man(args: &args::Man) -> Result {
     let mut program = Cli::command();
     program.build();
@@ -28,7 +28,7 @@ pub(crate) fn man(args: &args::Man) -> Result {
     super::print(|out| Ok(out.write_all(&text)?))
 }
 
-/// The commands that have a page.
+/// Returns the commands that have a page.
 fn commands(program: &Command) -> impl Iterator<Item = &Command> {
     let has_page = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
     program.get_subcommands().filter(has_page)
@@ -48,7 +48,7 @@ fn all(program: &Command) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The page of a command, with the name that `man modelfmt-NAME` looks for.
+/// Returns the page of a command, under the name for `man modelfmt-NAME`.
 fn one(command: &Command) -> Result<Vec<u8>> {
     let name = command.get_display_name().unwrap_or_default();
     let page = Man::new(command.clone()).title(name).source(concat!("modelfmt ", env!("CARGO_PKG_VERSION")));
@@ -62,7 +62,7 @@ fn one(command: &Command) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The section of the page for a command, which would be a page of its own otherwise, one level deeper.
+/// Returns the page of a command as a section of the common page, one level deeper.
 fn section(command: Command) -> Result<Vec<u8>> {
     let heading = format!(".SH \"{}\"\n", command.get_bin_name().unwrap_or_default().to_uppercase());
     let page = Man::new(command);
@@ -75,7 +75,7 @@ fn section(command: Command) -> Result<Vec<u8>> {
     Ok((heading + &text).into_bytes())
 }
 
-/// Examples and exit status, with their line breaks.
+/// Returns examples and exit status, with their line breaks.
 fn extra(page: &Man) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     page.render_extra_section(&mut text)?;

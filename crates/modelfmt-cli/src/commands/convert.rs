@@ -83,14 +83,14 @@ fn run_if(mut args: Convert, quiet: bool, expect: impl FnOnce(&Model) -> Result)
         }
         convert(output, args.how.dry_run, &model, target, &options, work)
     })?;
-    stop::say_nothing_at_end();
+    stop::clear_exit_message();
     let notes = notes(args, target, &model, &converted);
     let done =
         Done { output, converted: &converted, notes, is_dry: args.how.dry_run, is_one_of_many: false, begun };
     if args.how.json { done.print_json() } else { done.say(quiet) }
 }
 
-/// The URL of the output, if it is one.
+/// Returns the URL of the output, if it is one.
 #[cfg(feature = "remote")]
 fn bucket(args: &Convert) -> Result<Option<modelfmt_remote::Location>> {
     let Some(place) = crate::remote::location(&args.paths.output)? else { return Ok(None) };
@@ -116,7 +116,7 @@ fn open(args: &Convert, options: &ConvertOptions) -> Result<Model> {
         let why = "is what one file must be, and there are several; convert a pinned one alone first";
         return Err(Failure::Usage(format!("--pin {pin}: {why}")));
     }
-    // With several models, a key opens those that are encrypted; with one, the model must be encrypted.
+    // With several models, keys open those that are encrypted; with one, the model must be encrypted.
     let is_merged = args.paths.inputs.len() > 1;
     let open = OpenArgs { allow_unencrypted: is_merged, ..args.how.open.clone() };
     let models =

@@ -1,4 +1,4 @@
-//! Runs a conversion, and prints what `modelfmt convert` says about it.
+//! Runs a conversion and prints the messages of `modelfmt convert` about it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(super) fn convert(
     options: &ConvertOptions,
     work: &Execution<'_>,
 ) -> Result<Converted> {
-    // Of a checkpoint, this is rather a file of something else.
+    // If a checkpoint holds no tensors, it is probably a file of another kind.
     if model.tensor_count() == 0 && !model.format().is_writable() && model.expect_tensors().is_ok() {
         let path = model.path().display();
         return Err(Failure::Input(format!("{path}: it holds no tensors, so there is nothing to convert")));
@@ -42,7 +42,8 @@ pub(super) fn convert(
     })
 }
 
-/// Notes about the model, and about formats of which today's tools read another version than the one that is written.
+/// Returns notes about the model, and about formats whose current tools read another version than the one
+/// that is written.
 pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &Converted) -> Vec<String> {
     let mut notes = model.notes();
     let is_sealed = args.seal || !args.how.sealing.sign.is_empty(); // other formats have no room for that
@@ -50,7 +51,7 @@ pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &C
         let ending = target.extension().unwrap_or_default();
         notes.push(format!("{ending} is written as {target}; --to {today} writes what tools of today read"));
     }
-    // A folder of models is searched by its indexes, and has no single folder of the hub.
+    // A folder of models is searched by its indexes, and is not itself a hub folder.
     let is_one = !args.recursive;
     notes.extend(left_beside(args, target).filter(|_| is_one));
     if let Some(index) = is_one.then(|| index_of_part(model)).flatten() {
@@ -63,16 +64,17 @@ pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &C
     notes
 }
 
-/// The family whose files hold what a folder of the hub has beside its weights.
+/// The family of formats whose files can hold the other files of a hub folder.
 pub(super) const GGUF: &str = "gguf";
 
-/// The index of a set that names the model as one of its files.
+/// Returns the index of a set that names the model as one of its files.
 fn index_of_part(model: &Model) -> Option<String> {
     let file = Some(model.path()).filter(|path| !model.format().is_set() && path.is_file())?;
     Some(index_of(file, 1)?.file_name()?.to_string_lossy().into_owned())
 }
 
-/// A note about the files of a folder that a file of weights does not hold. GGUF holds what most of them say.
+/// Returns a note about files of a folder that the output does not hold. GGUF holds the content of most of
+/// them.
 fn left_beside(args: &Convert, target: Format) -> Option<String> {
     const NAMED: usize = 12;
     let [folder] = args.paths.inputs.as_slice() else { return None };
@@ -100,26 +102,26 @@ fn left_beside(args: &Convert, target: Format) -> Option<String> {
         .then(|| format!("{}{more} of the folder are not in the file; copy them beside it", names.join(", ")))
 }
 
-/// Endings of files that are about the files of weights, and not about the model.
+/// Extensions of files that are about weight files, and not about the model.
 const BESIDE_WEIGHTS: [&str; 4] = [".index.json", ".obao4", ".sig", ".derivation.json"];
 
-/// The note that says how to write a `.mag` file that magnetron reads.
+/// The note that says how to write a `.mag` file that magnetron can read.
 const MAG_1: &str = "this is MAG 1, the document's version; magnetron 0.2 reads what --to mag@0.3 writes";
 
-/// A conversion that was done, or rehearsed.
+/// A conversion that has been done or rehearsed.
 pub(super) struct Done<'a> {
     pub(super) output: &'a Path,
     pub(super) converted: &'a Converted,
     /// A note about the format that the file extension chose.
     pub(super) notes: Vec<String>,
     pub(super) is_dry: bool,
-    /// Whether it is one of many, whose text is a line each.
+    /// Whether it is one of many, each of which is printed as one line.
     pub(super) is_one_of_many: bool,
     pub(super) begun: Instant,
 }
 
 impl Done<'_> {
-    /// The notes of the library and those of the program.
+    /// Returns the notes of the library and of the program.
     fn notes(&self) -> impl Iterator<Item = String> {
         let own = self.converted.notes.iter().map(|note| note.in_words(&Flags));
         self.notes.iter().cloned().chain(own)
@@ -129,8 +131,8 @@ impl Done<'_> {
         self.converted.files.iter().map(|file| file.nbytes).fold(0, u64::saturating_add)
     }
 
-    /// Prints notes, warnings and what was written as text. In a dry run, what would be written goes to standard output, because
-    /// the user asked for it.
+    /// Prints notes, warnings and what was written as text. In a dry run, what would be written goes to
+    /// standard output, because it is the result that the user requested.
     pub(super) fn say(&self, quiet: bool) -> Result {
         let Converted { dropped, tensors, .. } = self.converted;
         for note in self.notes().filter(|_| !quiet) {
@@ -158,7 +160,7 @@ impl Done<'_> {
         Ok(())
     }
 
-    /// The number of tensors that got each dtype, such as ` (3 became f16, 2 q8_0)`.
+    /// Returns the number of tensors that became each dtype, such as ` (3 became f16, 2 q8_0)`.
     fn became(&self, verb: &str) -> String {
         let mut counts = BTreeMap::<DType, u64>::new();
         for changed in &self.converted.changed {
@@ -172,7 +174,7 @@ impl Done<'_> {
         if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) }
     }
 
-    /// Prints what would be written, how each tensor would be made, and which are left out.
+    /// Prints what would be written, how each tensor would be made, and which tensors are left out.
     fn say_dry(&self, what: &str) -> Result {
         let tensors = super::tensors(self.converted.tensors);
         let became = self.became("would become");
@@ -226,7 +228,7 @@ impl Done<'_> {
     }
 }
 
-/// Names what was written: a file, or the index of a set with the files beside it, if they are few.
+/// Names the output: a file, or the index of a set with its other files if they are few.
 fn written(output: &Path, converted: &Converted) -> String {
     const FEW: usize = 4;
     if streams::is_dash(output) {

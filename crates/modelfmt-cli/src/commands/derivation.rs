@@ -1,4 +1,5 @@
-//! Signed statements that a model is made of another: written and compared by `prove`, checked by `verify`.
+//! Signed statements that one model is derived from another: `prove` writes and compares them, `verify`
+//! checks them.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use crate::progress::Progress;
 
 /// The files of BASE and of DERIVED, as they were before the proof.
 pub(super) struct Files {
-    /// The files of BASE, of each adapter and the importance matrix, with what their names begin with.
+    /// The files of BASE, of each adapter and of the importance matrix, with a prefix for their names.
     base: Vec<(String, Vec<PathBuf>)>,
     derived: Vec<PathBuf>,
     stamps: Vec<Option<(u64, SystemTime)>>,
@@ -37,7 +38,7 @@ impl Files {
         for (number, rule) in (1..).zip(&args.lora) {
             let mut files = of(&policy::open_options().open(&rule.path)?)?;
             files.extend([rule.path.join("adapter_config.json")].into_iter().filter(|path| path.is_file()));
-            // Adapters have files of the same names.
+            // Different adapters have files with the same names.
             base.push((format!("lora/{number}/"), files));
         }
         base.extend(args.imatrix.iter().map(|path| ("imatrix/".to_owned(), vec![path.clone()])));
@@ -51,7 +52,7 @@ impl Files {
         all.map(|path| std::fs::metadata(path).ok().and_then(stamp)).collect()
     }
 
-    /// The digests of both, of the bytes that were proved.
+    /// Returns the digests of the files of both, for the bytes that were proved.
     fn hashed(&self, quiet: bool) -> Result<(Vec<HashedFile>, Vec<HashedFile>)> {
         let bar = Progress::new("hashing", 0, quiet);
         let hashed = bar.run(|work| {
@@ -73,7 +74,7 @@ impl Files {
     }
 }
 
-/// The files of a model of this machine.
+/// Returns the files of a local model.
 fn of(model: &Model) -> Result<Vec<PathBuf>> {
     let files: Vec<PathBuf> = model.input_paths().collect();
     if files.is_empty() || files.iter().any(|file| !file.is_file()) {
@@ -85,7 +86,7 @@ fn of(model: &Model) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The files of a model, and those beside it that are a part of a folder of the hub.
+/// Returns the files of a model, and the other files of its hub folder.
 fn with_beside(model: &Model) -> Result<Vec<PathBuf>> {
     let mut files = of(model)?;
     files.extend(files_of_hub(model));
@@ -118,12 +119,13 @@ pub(super) fn sign(files: &Files, proof: &Proof, args: &Prove, key: &PrivateKey,
     Ok(())
 }
 
-/// What a statement says of a tensor.
+/// Returns the entry of a tensor in a statement.
 fn step(tensor: &ProvedTensor) -> Value {
     json!({"name": tensor.name, "from": tensor.from, "steps": tensor.steps, "result": tensor.result.name()})
 }
 
-/// How a statement differs from a proof and from the files. `keys` may be empty: then the signature is not checked.
+/// Returns how a statement differs from a proof and from the files. If `keys` is empty, the signature is not
+/// checked.
 pub(super) fn against(
     statement: &Path,
     keys: &[PublicKey],
@@ -157,7 +159,7 @@ pub(super) fn against(
     Ok(findings)
 }
 
-/// Adds the check of a statement about a model to the report on it.
+/// Adds the check of a statement about a model to the model's report.
 pub(super) fn check(
     path: &Path,
     statement: &Path,
@@ -180,7 +182,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What the maker of a statement has accepted although BASE does not give it.
+/// Lists what the maker of a statement has accepted although it does not follow from BASE.
 fn excused(predicate: &Value) -> Vec<String> {
     const MOST: usize = 3;
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();

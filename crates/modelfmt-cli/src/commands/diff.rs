@@ -52,14 +52,15 @@ pub(crate) fn run(args: &Diff, quiet: bool) -> Result {
         }
         text(&diff, &options, out)
     });
-    // The exit status is an answer, too, which `| head` must not change.
+    // The exit status is also an answer, which `| head` must not change.
     if !is_reader_gone(&printed) {
         printed?;
     }
     if diff.is_same() { Ok(()) } else { Err(Failure::Checked) }
 }
 
-/// The models as they are, or, if one is a GGUF and no tensor is in both, the other as the GGUF that its map makes of it.
+/// Returns the models unchanged, or, if one is a GGUF and they share no tensor, the other one as the GGUF
+/// that its map makes.
 fn by_names(a: Model, b: Model, quiet: bool) -> (Model, Model) {
     if is_gguf(&a) == is_gguf(&b) || a.tensors().any(|tensor| b.find(tensor.name).is_ok()) {
         return (a, b);
@@ -110,12 +111,13 @@ fn text(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Resul
     Ok(writeln!(out, "{}", summary(diff))?)
 }
 
-/// The number of characters of the longest bar where the width of lines is not known, and the most where it is.
+/// The number of characters of the longest bar if the line width is unknown, and the maximum if it is known.
 const BARS: (usize, usize) = (16, 40);
-/// A bar with less room is not drawn.
+/// A bar is not drawn if there is less room.
 const LEAST_BAR: usize = 8;
 
-/// The table of tensors that differ. Where lines are narrow, it has no more than what tells tensors apart.
+/// Writes the table of tensors that differ. For narrow lines, it is reduced to the cells that distinguish
+/// tensors.
 fn write_table(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -> Result {
     let mut all = rows(diff, options, true);
     if width().is_some_and(|width| table::width_of(&all, None) + LEAST_BAR + 2 > width) {
@@ -127,7 +129,7 @@ fn write_table(diff: &Differences, options: &DiffOptions, out: &mut dyn Write) -
     table::write(&all, None, out)
 }
 
-/// The rows of tensors that differ, below a title.
+/// Returns the rows of tensors that differ, after a title row.
 fn rows(diff: &Differences, options: &DiffOptions, is_wide: bool) -> Vec<Vec<String>> {
     let columns: &[&str] = match (options.norms, is_wide) {
         (true, true) => &["tensor", "what", "max_abs", "rmse", "cosine", "rel_norm"],
@@ -179,7 +181,7 @@ fn add_bars(diff: &Differences, rows: &mut [Vec<String>]) {
     }
 }
 
-/// What differs in a tensor, and by how much.
+/// Returns what differs in a tensor, and by how much.
 fn cells(changed: &Changed, options: &DiffOptions, is_wide: bool) -> Vec<String> {
     let mut what = Vec::new();
     if let Some([a, b]) = &changed.schemes {
@@ -212,7 +214,8 @@ fn cells(changed: &Changed, options: &DiffOptions, is_wide: bool) -> Vec<String>
     cells
 }
 
-/// The last line: how many tensors differ, in which ways if there are several, and how many keys.
+/// Returns the last line: how many tensors differ (by kind of difference, if there are several) and how many
+/// keys.
 fn summary(diff: &Differences) -> String {
     let kinds = [
         (diff.only_in_a.len(), "only in A"),
@@ -238,13 +241,13 @@ fn summary(diff: &Differences) -> String {
     format!("{number} of {all} tensor{s} {differ}{kinds}{keys}")
 }
 
-/// Writes four significant digits, with an exponent only if it is not 0.
+/// Formats four significant digits, with an exponent only if it is not 0.
 fn digits(number: f64) -> String {
     let text = format!("{number:.3e}");
     text.strip_suffix("e0").map_or(text.clone(), str::to_owned)
 }
 
-/// Values of metadata, of which long ones are cut.
+/// Values of metadata; long ones are cut.
 mod metadata {
     use modelfmt::Value;
     use modelfmt::diff::MetadataDiff;
@@ -256,7 +259,7 @@ mod metadata {
     /// The maximum number of characters of a value.
     const MAX: usize = 160;
 
-    /// A value that only one model has.
+    /// Formats a value that only one model has.
     pub(super) fn one(value: &Value) -> String {
         let text = cut(value);
         match value.as_array() {
@@ -265,7 +268,7 @@ mod metadata {
         }
     }
 
-    /// Two values that differ.
+    /// Formats two values that differ.
     pub(super) fn both(entry: &MetadataDiff, a: &Value, b: &Value) -> String {
         if !is_long(a) && !is_long(b) {
             return format!("{} is now {}", cut(a), cut(b));
@@ -291,7 +294,7 @@ mod metadata {
         format!("{counts}, the first is [{}]: {} is now {}", lists.first, at(of_a), at(of_b))
     }
 
-    /// Two texts, from a little before the place where they begin to differ.
+    /// Formats two texts, from a little before the position where they begin to differ.
     fn texts(a: &str, b: &str) -> String {
         let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
         let from = same.saturating_sub(20);

@@ -1,7 +1,7 @@
 //! Lists of the models of a folder that are done, so that they are not done again.
 //!
-//! A line is a JSON object: the model (`input`), the kind of work and its options (`options`), and size and modification time of
-//! each file (`files`). If all of these are unchanged, the model is skipped.
+//! Each line is a JSON object: the model (`input`), the kind of work and its options (`options`), and the
+//! size and modification time of each file (`files`). If all of these are unchanged, the model is skipped.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -14,7 +14,7 @@ use modelfmt::{Object, Value};
 
 use crate::failure::{Failure, Result};
 
-/// A list, in a file to which lines are added.
+/// A list in a file, to which lines are appended.
 #[derive(Debug)]
 pub(super) struct DoneList {
     path: PathBuf,
@@ -36,12 +36,12 @@ impl DoneList {
         Self { path, entries: lines.filter_map(entry).collect() }
     }
 
-    /// Makes an empty list.
+    /// Makes an empty list, without reading the file.
     pub(super) fn unread(path: PathBuf) -> Self {
         Self { path, entries: HashMap::new() }
     }
 
-    /// The entry of a model, if it was done in this way and its files are unchanged.
+    /// Returns the entry of a model if it was done with the same options and its files are unchanged.
     pub(super) fn find(&self, input: &str, job: &Object) -> Option<&Value> {
         let entry = self.entries.get(input)?;
         let is_same = entry.get("options") == job.get("options") && entry.get("files") == job.get("files");
@@ -58,7 +58,7 @@ impl DoneList {
     }
 }
 
-/// The job of a model: the work that `how` describes, with these files.
+/// Returns the job of a model: the work that `how` describes, with these files.
 pub(super) fn job(how: &str, files: impl Iterator<Item = PathBuf>) -> Object {
     let how = blake3::hash(
         format!("{} {how} {}", env!("CARGO_PKG_VERSION"), crate::policy::fingerprint()).as_bytes(),
@@ -66,7 +66,7 @@ pub(super) fn job(how: &str, files: impl Iterator<Item = PathBuf>) -> Object {
     Object::from_iter([("options", Value::from(how.to_hex().to_string())), ("files", states(files))])
 }
 
-/// Path, size and modification time of files; null for a file whose state is unknown.
+/// Returns path, size and modification time of files; null for a file whose state is unknown.
 pub(super) fn states(paths: impl Iterator<Item = PathBuf>) -> Value {
     let state = |path: PathBuf| -> Option<Object> {
         let metadata = path.metadata().ok()?;
@@ -80,7 +80,7 @@ pub(super) fn states(paths: impl Iterator<Item = PathBuf>) -> Value {
     paths.map(|path| state(path).map_or(Value::Null, Value::Object)).collect()
 }
 
-/// Whether the state of every file is known.
+/// Checks whether the state of every file is known.
 pub(super) fn is_known(states: &Value) -> bool {
     states.as_array().is_some_and(|files| files.iter().all(|file| file.as_object().is_some()))
 }

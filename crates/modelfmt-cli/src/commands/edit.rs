@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
             return Err(Failure::Usage(why.to_owned()));
         }
         let why = "only files of this machine are edited; download the file first, or write a new one with `modelfmt convert`";
-        streams::only_here(path, why)?;
+        streams::require_local(path, why)?;
     }
     let mut options = options(args)?;
     if options.is_empty() && !args.sign.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     Ok(())
 }
 
-/// Notes values such as `@template.jinja`: other tools take the text of that file.
+/// Prints a note about values such as `@template.jinja`: other tools use the content of that file.
 fn say_file_names(set: &[(String, String)]) {
     for (key, value) in set {
         if let Some(name) = value.strip_prefix('@').filter(|name| Path::new(name).is_file()) {
@@ -73,7 +73,7 @@ fn say_file_names(set: &[(String, String)]) {
     }
 }
 
-/// Prints what an edit would do, or fails as it would.
+/// Prints what an edit would do, or fails as the edit would.
 fn rehearse(edit: modelfmt::edit::Edit, output: Option<&Path>, overwrite: Overwrite, quiet: bool) -> Result {
     let path = edit.path().display().to_string();
     let bar = Progress::new("checking", edit.nbytes(), quiet || edit.method() == EditMethod::InPlace);
@@ -86,8 +86,8 @@ fn rehearse(edit: modelfmt::edit::Edit, output: Option<&Path>, overwrite: Overwr
     Ok(())
 }
 
-/// Reads the signing keys. For an APR2 file, they go into the options; for another file, returns the key for the signature beside
-/// it.
+/// Reads the signing keys. For an APR2 file, they are added to the options. For another file, returns the key
+/// for the signature next to it.
 fn signers(args: &Edit, options: &mut EditOptions) -> Result<Option<PrivateKey>> {
     if args.sign.is_empty() {
         return Ok(None);
@@ -158,7 +158,7 @@ fn say_notes<'a>(notes: impl IntoIterator<Item = &'a Note>) {
     }
 }
 
-/// Text such as `, 3 renamed`; empty for 0.
+/// Returns text such as `, 3 renamed`; empty for 0.
 fn changes(number: usize, what: &str) -> String {
     if number == 0 { String::new() } else { format!(", {} {what}", count(number as u64)) }
 }

@@ -18,7 +18,7 @@ use crate::streams;
 
 pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
     let begun = Instant::now();
-    streams::only_here(&args.output, "tensors are extracted only to files of this machine")?;
+    streams::require_local(&args.output, "tensors are extracted only to files of this machine")?;
     let target = Target::of(args)?;
     let model = streams::open_for_copy(&args.file, args.no_verify, &args.open)?;
     let mut options = ExtractOptions::default();
@@ -79,7 +79,7 @@ impl Target {
     }
 }
 
-/// The name of the tensor, for an output that takes only one.
+/// Returns the name of the tensor, for an output that can hold only one.
 fn one<'a>(model: &'a Model, picks: &[Pick], output: &str) -> Result<&'a str> {
     match picks {
         [pick] => Ok(model.container().info(pick.position).map_or("", |info| info.name)),

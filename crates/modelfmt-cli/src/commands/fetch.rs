@@ -17,7 +17,7 @@ use crate::units::{count, seconds, size};
 use crate::{policy, remote, stop, streams};
 use modelfmt::wording::escaped_json;
 
-/// How many bytes stay if the fetch is stopped, and how many there will be.
+/// The number of bytes that remain if the fetch is stopped, and the total number of bytes.
 static KEPT: AtomicU64 = AtomicU64::new(0);
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Fetch, quiet: bool) -> Result {
     let (urls, out) = urls_and_out(args)?;
     let store = remote::store_with(&args.remote)?;
     let bar = Progress::of("fetching", 0, args.json, quiet);
-    stop::say_at_end(kept_so_far);
+    stop::set_exit_message(kept_so_far);
     let note = |text: &str| {
         if !quiet {
             bar.suspend(|| say(format_args!("note: {}", Printable(text))));
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Fetch, quiet: bool) -> Result {
         store.fetch(&urls, out, &options)
     });
     let fetched = fetched.map_err(|error| failed(&error))?;
-    stop::say_nothing_at_end();
+    stop::clear_exit_message();
     if args.json {
         let text = json::to_string(&object(&fetched)).map_err(std::io::Error::other)?;
         return super::print(|out| Ok(writeln!(out, "{}", escaped_json(&text))?));
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Fetch, quiet: bool) -> Result {
     Ok(())
 }
 
-/// The URLs and the target, which is the last path.
+/// Returns the URLs and the output, which is the last path.
 fn urls_and_out(args: &Fetch) -> Result<(Vec<Location>, &Path)> {
     let usage = |text: String| Err(Failure::Usage(text));
     let Some((out, urls)) = args.paths.split_last().filter(|(_, urls)| !urls.is_empty()) else {
@@ -110,7 +110,7 @@ fn failed(error: &FetchError) -> Failure {
     }
 }
 
-/// What an interrupt leaves.
+/// Describes what remains after an interrupt.
 fn kept_so_far() -> String {
     let (kept, total) = (KEPT.load(Ordering::Relaxed), TOTAL.load(Ordering::Relaxed));
     if kept == 0 || total == 0 {
@@ -126,7 +126,7 @@ fn kept_so_far() -> String {
     format!("interrupted; {kept:.1} of {total:.1} {name} are kept, the same command goes on")
 }
 
-/// The line that says what was done.
+/// Returns the line that says what was done.
 fn line(fetched: &Fetched, begun: Instant) -> String {
     let path = fetched.path.display().to_string();
     let path = Printable(&path);

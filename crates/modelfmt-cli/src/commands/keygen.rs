@@ -9,7 +9,7 @@ use crate::keys::failed;
 use crate::streams;
 
 pub(crate) fn run(args: &Keygen, quiet: bool) -> Result {
-    streams::only_here(&args.output, "keys are written only to files of this machine")?;
+    streams::require_local(&args.output, "keys are written only to files of this machine")?;
     let key = PrivateKey::generate(args.key_type).map_err(|error| failed(&error))?;
     let public = write_pair(&args.output, &key).map_err(|error| failed(&error))?;
     super::print(|out| Ok(writeln!(out, "{}", key.public().id())?))?;

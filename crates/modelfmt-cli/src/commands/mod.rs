@@ -1,4 +1,4 @@
-//! One module for each command. It takes the arguments, calls the library, and prints text or JSON.
+//! One module for each command. Each takes the arguments, calls the library, and prints text or JSON.
 
 mod batch;
 pub(crate) mod bom;
@@ -49,26 +49,26 @@ fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
 
 pub(crate) use topics::topic;
 
-/// The first word of the line of a file.
+/// Returns the first word of a file's line.
 fn verdict(is_ok: bool) -> String {
     let (word, color) = if is_ok { ("ok", AnsiColor::Green) } else { ("FAILED", AnsiColor::Red) };
     let style = Style::new().fg_color(Some(color.into())).bold();
     format!("{style}{word}{style:#}")
 }
 
-/// Text such as `6 tensors`.
+/// Returns text such as `6 tensors`.
 fn tensors(number: usize) -> String {
     format!("{} tensor{}", count(number as u64), if number == 1 { "" } else { "s" })
 }
 
-/// Prints the line of a command that wrote something: what, how much, and how long that took.
+/// Prints the line of a command that wrote something: what, how much, and how long it took.
 fn say_written(what: &str, tensors: &str, nbytes: u64, begun: Instant) {
     let (what, nbytes, time) = (Printable(what), size(nbytes), seconds(begun.elapsed()));
     say(format_args!("wrote {what}: {tensors}, {nbytes} in {time}"));
 }
 
-/// The total length in bytes of all tensors, for progress bars. Tensors that are only declared do not count, because they can claim
-/// any size.
+/// Returns the total length of all tensors in bytes, for progress bars. Tensors that are only declared do not
+/// count, because they can claim any size.
 fn nbytes(model: &Model) -> u64 {
     let tensors = model.tensors().filter(|tensor| tensor.has_data);
     tensors.fold(0, |sum, tensor| sum.saturating_add(tensor.nbytes))

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Outboard, quiet: bool) -> Result {
         return Err(Failure::Usage(why.to_owned()));
     }
     let why = "an outboard is written beside its file, which has to be on this machine; download it first";
-    streams::only_here(&args.file, why)?;
+    streams::require_local(&args.file, why)?;
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     let total = std::fs::metadata(&args.file).map_or(0, |file| file.len());
     let bar = Progress::new("hashing", total, quiet);

@@ -1,4 +1,4 @@
-//! A text about models that is written to a file, or printed.
+//! Writes a text about models to a file, or prints it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,12 +15,12 @@ use crate::args::OpenArgs;
 use crate::failure::{Failure, Result};
 use crate::{policy, secrets, streams};
 
-/// Where a text goes. A file appears when it is complete.
+/// The destination of a text. A file appears when it is complete.
 pub(super) struct Written<'a>(Option<(&'a Path, AtomicFile)>);
 
 impl<'a> Written<'a> {
-    /// Begins the output before anything is read for it. It cannot be one of the files that are read: models and what lies beside
-    /// them, keys, signatures, the policy.
+    /// Begins the output before anything is read for it. The output must not be one of the files that are
+    /// read: models and the files next to them, keys, signatures, the policy.
     pub(super) fn begin(path: &'a Path, force: bool, models: &[&Model], open: &OpenArgs) -> Result<Self> {
         if streams::is_dash(path) {
             return Ok(Self(None));
@@ -42,7 +42,7 @@ impl<'a> Written<'a> {
         Ok(Self(Some((path, file))))
     }
 
-    /// Writes the whole text, and says so with `what` it is about.
+    /// Writes the whole text, and prints that with `what` it is about.
     pub(super) fn finish(self, text: &str, what: &str, begun: Instant, quiet: bool) -> Result {
         let Some((path, file)) = self.0 else {
             return super::print(|out| Ok(out.write_all(text.as_bytes())?));

@@ -14,7 +14,7 @@ use crate::units::{count, size};
 pub(crate) fn run(args: &Plan) -> Result {
     let model = streams::open(&args.file, &args.open)?;
     let picks = model.picks(&args.tensors)?;
-    let options = if streams::is_far(&args.file)? { PlanOptions::remote() } else { PlanOptions::local() };
+    let options = if streams::is_remote(&args.file)? { PlanOptions::remote() } else { PlanOptions::local() };
     let plan = model.plan(&picks, options)?;
     super::print(|out| {
         if args.json {

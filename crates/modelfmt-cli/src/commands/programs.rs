@@ -12,10 +12,10 @@ use crate::failure::Result;
 use crate::table;
 use crate::units::count;
 
-/// The most names in a list of them.
+/// The most names in a list of names.
 const MOST: usize = 3;
 
-/// Writes a line for each tensor, and one for those that are left out.
+/// Writes a line for each tensor, and one for the tensors that are left out.
 pub(super) fn write(programs: &Programs, out: &mut dyn Write) -> Result {
     let rows: Vec<Vec<String>> = programs.tensors.iter().map(row).collect();
     if !rows.is_empty() {
@@ -41,7 +41,7 @@ fn row(program: &TensorProgram) -> Vec<String> {
     vec![name, dtype.to_string(), shape, how.join(": ")]
 }
 
-/// The first names, and how many more there are.
+/// Returns the first names, and how many more there are.
 fn list(names: &[String]) -> String {
     let (first, more) = names.split_at(names.len().min(MOST));
     let first: Vec<String> = first.iter().map(|name| Printable(name).cut(LONGEST)).collect();
@@ -51,7 +51,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// The programs of the tensors as JSON.
+/// Returns the programs of the tensors as JSON.
 pub(super) fn to_value(programs: &Programs) -> Value {
     let program = |program: &TensorProgram| {
         modelfmt::Object::from_iter([

@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::streams;
 use crate::units::count;
 
-/// The most lines about keys of one kind.
+/// The maximum number of lines about keys of one kind.
 const MOST_KEYS: usize = 20;
 
 pub(crate) fn run(args: &Prove, quiet: bool) -> Result {
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Prove, quiet: bool) -> Result {
         }
         text(&proof, out)
     });
-    // The exit status is an answer, too, which `| head` must not change.
+    // The exit status is also an answer, which `| head` must not change.
     if !is_reader_gone(&printed) {
         printed?;
     }
@@ -82,7 +82,7 @@ fn options(args: &Prove) -> Result<ProveOptions> {
     (options.map, options.pre) = (args.map.clone(), args.pre.clone());
     options.lora.clone_from(&args.lora);
     options.imatrix.clone_from(&args.imatrix);
-    options.complete = args.complete;
+    options.require_all = args.complete;
     options.allow_added = globs("--allow-added", &args.allow_added)?;
     options.allow_changed = globs("--allow-changed", &args.allow_changed)?;
     Ok(options)
@@ -119,7 +119,7 @@ fn text(proof: &Proof, out: &mut dyn Write) -> Result {
     let (exact, all) = (count(exact as u64), count(of_derived as u64));
     write!(out, "{}: {exact} of {all} {tensors} exact", verdict(proof.is_ok))?;
     if !proof.is_ok && proof.tensors.iter().all(|tensor| tensor.result == TensorResult::Exact) {
-        // The tensors alone do not say why.
+        // The list of tensors does not show why.
         let has = |result| proof.metadata.iter().any(|key| key.result == result);
         let helps = [
             (KeyResult::Changed, "--allow-changed KEY allows what is changed"),
@@ -132,7 +132,7 @@ fn text(proof: &Proof, out: &mut dyn Write) -> Result {
     Ok(writeln!(out)?)
 }
 
-/// A line for each list of steps, with the number of tensors that are exact by them.
+/// Writes a line for each list of steps, with the number of tensors that it reproduces exactly.
 fn exact(proof: &Proof, out: &mut dyn Write) -> Result {
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for tensor in proof.tensors.iter().filter(|tensor| tensor.result == TensorResult::Exact) {
@@ -146,7 +146,7 @@ fn exact(proof: &Proof, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// The steps of a tensor as text.
+/// Returns the steps of a tensor as text.
 fn steps(tensor: &ProvedTensor) -> String {
     let steps = if tensor.steps.is_empty() { "copy".to_owned() } else { tensor.steps.join(", ") };
     match tensor.variant {
@@ -155,7 +155,7 @@ fn steps(tensor: &ProvedTensor) -> String {
     }
 }
 
-/// What is wrong with a tensor.
+/// Returns what is wrong with a tensor.
 fn how(tensor: &ProvedTensor) -> String {
     match tensor.result {
         TensorResult::Missing => "missing".to_owned(),
@@ -165,8 +165,9 @@ fn how(tensor: &ProvedTensor) -> String {
             let (different, all) = (count(tensor.different), count(tensor.blocks));
             let apart = tensor.max_abs.map_or_else(String::new, |max| format!(", by up to {max:.3e}"));
             format!(
-                "{} gives other values: {different} of {all} blocks differ{apart}",
-                Printable(&steps(tensor))
+                "{} gives other values: {different} of {all} {}s differ{apart}",
+                Printable(&steps(tensor)),
+                tensor.counted
             )
         }
     }

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Report, quiet: bool) -> Result {
         }
     }
     if !streams::is_dash(&args.output) {
-        streams::only_here(&args.output, "a report is written only to files of this machine")?;
+        streams::require_local(&args.output, "a report is written only to files of this machine")?;
     }
     let open =
         |number: usize, path| streams::open_signed(path, &args.open(number), &args.beside.options(), quiet);
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Report, quiet: bool) -> Result {
         return Err(Failure::Input(why.to_owned()));
     }
     let written = Written::begin(&args.output, args.force, &models, &args.open(0))?;
-    // Values are read for the charts, for their hashes, and to compare.
+    // Values are read for the charts, for their hashes, and for the comparison.
     let sizes = models.iter().map(|model| super::nbytes(model).saturating_add(model.container().file_size()));
     let compared = if other.is_some() { super::nbytes(&model) } else { 0 };
     let total = sizes.fold(compared, u64::saturating_add);

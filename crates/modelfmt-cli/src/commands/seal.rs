@@ -28,7 +28,7 @@ pub(crate) fn run(args: Seal, quiet: bool) -> Result {
     convert::run(Convert { paths, to, recursive: false, seal: true, how }, quiet)
 }
 
-/// Whether a format is APR2, by its property.
+/// Checks whether a format is APR2, by its property.
 fn is_apr(format: Format) -> bool {
     format.properties().embedded_signatures
 }
@@ -44,7 +44,7 @@ fn rekey(args: Seal, quiet: bool) -> Result {
         let why = "-: a file is changed where it is, and a stream has no place; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
-    streams::only_here(file, "only files of this machine are changed; download the file first")?;
+    streams::require_local(file, "only files of this machine are changed; download the file first")?;
     if !how.sealing.sign.is_empty() || how.sealing.hide_index {
         let why =
             "--sign, --hide-index: --rekey changes only who can open the file; `modelfmt sign` signs it";

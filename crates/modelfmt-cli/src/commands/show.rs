@@ -13,7 +13,7 @@ use crate::progress::Progress;
 use crate::streams;
 use crate::width::width;
 
-/// The width of a line with a bar, in characters, if the real width is unknown.
+/// The width in characters of a line with a bar, if the real width is unknown.
 const LINE: usize = 80;
 
 pub(crate) fn run(args: &Show) -> Result {
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Show) -> Result {
     let is_seen = std::io::stdout().is_terminal() && !model.format().properties().prescribed_output;
     options.bars = (args.bars || is_seen).then(|| width().unwrap_or(LINE));
     options.charset = charset();
-    // There is no progress bar, because it would mix with the output; signals still work.
+    // No progress bar, because it would mix with the output. Signals still work.
     let quiet = true;
     Progress::new("reading", 0, quiet).run(|work| {
         super::print(|out| {

@@ -1,4 +1,4 @@
-//! `modelfmt sign`: the detected format decides which kind of signature a file gets.
+//! `modelfmt sign`: the detected format determines which kind of signature a file gets.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
         let why = "-: a signature is written beside its file, and standard input has no place; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
-    streams::only_here(
+    streams::require_local(
         &args.model,
         "only files and folders of this machine are signed; download them first",
     )?;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
     }
 }
 
-/// The format of a file; `None` for a folder.
+/// Returns the format of a file; `None` for a folder.
 fn format(args: &Sign) -> Result<Option<Format>> {
     if args.model.is_dir() {
         return Ok(None);
@@ -50,7 +50,7 @@ fn format(args: &Sign) -> Result<Option<Format>> {
     Ok(policy::open_options().probe(&args.model).map_err(unread)?.format)
 }
 
-/// Signs inside the file.
+/// Writes a signature inside the file.
 fn inside(args: &Sign, quiet: bool) -> Result {
     let begun = Instant::now();
     if args.trust_mtime || args.allow_symlinks || !args.ignore.is_empty() {
@@ -82,7 +82,7 @@ pub(super) fn say_changed(changed: &Resealed, what: &str, begun: Instant) {
     say(format_args!("{what} {}: {nbytes} written in {time}", Printable(&path)));
 }
 
-/// Writes a signature file beside the model: OpenSSF Model Signing.
+/// Writes a signature file next to the model: OpenSSF Model Signing.
 fn beside(args: &Sign, quiet: bool) -> Result {
     let UnlockArgs { identity, passphrase_file, key_file } = &args.unlock;
     let is_for_apr2 = identity.iter().chain(passphrase_file).chain(key_file).count() > 0;
@@ -103,7 +103,7 @@ fn beside(args: &Sign, quiet: bool) -> Result {
 
 const ONE_KEY: &str = "a signature beside a file is by one key; for more, sign copies of their own";
 
-/// Reads the key for the signature beside a file that is about to change.
+/// Reads the key for the signature next to a file that is about to change.
 pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKey> {
     let [key] = keys else { return Err(Failure::Usage(format!("--sign: {ONE_KEY}"))) };
     if model.is_dir() {
@@ -116,7 +116,7 @@ pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKe
     key_beside(key)
 }
 
-/// Reads a key that can make signatures beside a file.
+/// Reads a key that can make signatures next to a file.
 pub(super) fn key_beside(path: &Path) -> Result<PrivateKey> {
     let key = PrivateKey::read(path).map_err(|error| keys::failed(&error))?;
     if key.key_type().is_nist() {
@@ -151,8 +151,9 @@ fn write_beside(model: &Path, key: &PrivateKey, options: &SignOptions, quiet: bo
     let bar = Progress::new("hashing", total, quiet);
     let mut options = options.clone();
     if policy::get().is_some() {
-        options = options
-            .judge(|path, file| policy::open_options().judged(path, file).map_err(std::io::Error::other));
+        options = options.read_policy(|path, file| {
+            policy::open_options().judged(path, file).map_err(std::io::Error::other)
+        });
     }
     let signed = bar.run(|work| oms::sign(model, key, &options, work));
     let signed = signed.map_err(|error| {

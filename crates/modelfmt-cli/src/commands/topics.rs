@@ -1,4 +1,4 @@
-//! `modelfmt help TOPIC`: a short page about something that several commands have.
+//! `modelfmt help TOPIC`: a short page about something that concerns several commands.
 
 use modelfmt::DType;
 use modelfmt::convert::Preset;
@@ -123,7 +123,7 @@ The type of a tensor's values: one of these, or a usual name for it (fp16 and fl
     )
 }
 
-/// Names in lines that fit beside the names of kinds.
+/// Returns names in lines that fit next to the names of kinds.
 fn lines(names: &[&str]) -> String {
     const ROOM: usize = 86;
     let mut text = String::new();

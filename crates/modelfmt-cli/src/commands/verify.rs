@@ -19,7 +19,7 @@ use crate::policy;
 use crate::progress::Progress;
 use crate::stop;
 use crate::walk::{Skipped, say_foreign, walk};
-use crate::{signature_beside, streams};
+use crate::{detached_signature, streams};
 
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     if args.open.pin.is_some() && (args.files.len() > 1 || args.recursive) {
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
         }
         let mut signed = SignedFolders::new(path, &args.open)?;
         // The signature of the whole folder covers more than its models.
-        if signed.is_asked && signature_path(path).is_file() {
+        if signed.has_key && signature_path(path).is_file() {
             signed.is_good(path, |folder| verify(folder, args, &args.open, quiet, &mut tally))?;
         }
         let found = walk(path);
@@ -76,23 +76,24 @@ pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     }
 }
 
-/// The folders below one, with the folder itself, whose signatures were looked at.
+/// The folder and the folders below it whose signatures have been verified.
 struct SignedFolders<'a> {
     root: &'a Path,
     /// Whether there is a key that can sign a folder.
-    is_asked: bool,
-    /// Each once, and whether its signature covers what is in it.
+    has_key: bool,
+    /// Each folder, with whether its signature covers the files in it.
     known: HashMap<PathBuf, bool>,
 }
 
 impl<'a> SignedFolders<'a> {
     fn new(root: &'a Path, open: &OpenArgs) -> Result<Self> {
-        Ok(Self { root, is_asked: open.has_key_beside()?, known: HashMap::new() })
+        Ok(Self { root, has_key: open.has_key_beside()?, known: HashMap::new() })
     }
 
-    /// Whether a file is covered by the signature of its folder, or of one above it. A signature beside the file itself goes first.
+    /// Checks whether a file is covered by the signature of its folder, or of a folder above. A signature
+    /// next to the file itself takes precedence.
     fn covers(&mut self, file: &Path, verify: impl FnOnce(&Path) -> Result<bool>) -> Result<bool> {
-        if !self.is_asked || signature_path(file).is_file() {
+        if !self.has_key || signature_path(file).is_file() {
             return Ok(false);
         }
         let mut folders = file.ancestors().skip(1).take_while(|folder| folder.starts_with(self.root));
@@ -100,7 +101,8 @@ impl<'a> SignedFolders<'a> {
         self.is_good(folder, verify)
     }
 
-    /// Whether the signature of a folder is good, which `verify` says when the folder is met for the first time.
+    /// Checks whether the signature of a folder is good. Calls `verify` only for the first query of each
+    /// folder.
     fn is_good(&mut self, folder: &Path, verify: impl FnOnce(&Path) -> Result<bool>) -> Result<bool> {
         if let Some(known) = self.known.get(folder) {
             return Ok(*known);
@@ -111,7 +113,7 @@ impl<'a> SignedFolders<'a> {
     }
 }
 
-/// The numbers of files by result.
+/// Counts files by result.
 #[derive(Default)]
 struct Tally {
     verified: usize,
@@ -120,9 +122,9 @@ struct Tally {
     unread: usize,
     /// Models that were ok before and have not changed since.
     skipped: usize,
-    /// What is said of commands that would repair damaged files.
+    /// Messages about commands that would repair damaged files.
     heal: Vec<String>,
-    /// The signatures that no key was given for.
+    /// Signatures for which no key was given.
     unchecked: Vec<String>,
 }
 
@@ -136,9 +138,9 @@ fn resume(
     open: &OpenArgs,
 ) -> Result {
     let Some(done) = done else { return verify(path, args, open, quiet, tally).map(drop) };
-    // Paths in the list are absolute, so that it is valid in every working folder.
+    // Paths in the list are absolute, so that the list is valid in every working folder.
     let key = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned();
-    // A list says what was ok, not what may be read now.
+    // The list says which models were ok, not which may be read now.
     let Ok(model) = open.without_signers().options()?.open(path) else {
         return verify(path, args, open, quiet, tally).map(drop);
     };
@@ -152,10 +154,11 @@ fn resume(
     if verify(path, args, open, quiet, tally)? { done.add(&key, job) } else { Ok(()) }
 }
 
-/// Verifies a model, prints the result, and says whether it is good.
+/// Verifies a model, prints the result, and returns whether the model is good.
 fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut Tally) -> Result<bool> {
-    let is_beside =
-        args.derivation.is_none() && !open.signers.key.is_empty() && signature_beside::is_signed_beside(path);
+    let is_beside = args.derivation.is_none()
+        && !open.signers.key.is_empty()
+        && detached_signature::is_signed_beside(path);
     let keys = if is_beside { open.keys_beside()? } else { Vec::new() };
     let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let bar = Progress::of("verifying", size, args.json, quiet);
@@ -195,7 +198,7 @@ fn verify(path: &Path, args: &Verify, open: &OpenArgs, quiet: bool, tally: &mut 
     Ok(report.is_ok())
 }
 
-/// The note about signatures that no key was given for.
+/// Returns the note about signatures for which no key was given.
 fn unchecked(signatures: &[String]) -> String {
     const NAMED: usize = 3;
     let named = signatures.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -205,10 +208,10 @@ fn unchecked(signatures: &[String]) -> String {
     format!("note: {named}{more} {were} not checked; --key KEY does that")
 }
 
-/// Checks that fail only where bytes are damaged that `fetch` can check.
+/// Checks whose failure means damaged bytes that `fetch` can find and replace.
 const HASHES: [&str; 6] = ["chunk-hashes", "tensor-hashes", "page-hashes", "shard-crcs", "crc", "outboard"];
 
-/// What is said of the command that would repair a damaged file, if there is something to check its parts by.
+/// Returns a message about the command that would repair a damaged file, if its parts can be checked.
 fn heal(report: &FileReport, args: &Verify) -> Option<String> {
     if !cfg!(feature = "remote") || report.is_ok() || !report.path.is_file() {
         return None;
@@ -221,7 +224,8 @@ fn heal(report: &FileReport, args: &Verify) -> Option<String> {
         failed.any(|check| HASHES.contains(&check.name))
     };
     if let Some(pin @ modelfmt::Pin::B3(_)) = args.open.pin {
-        // A pin that does not match ends the look at the file. It may be damaged, or whole and another one.
+        // A wrong pin ends the verification of the file. The file may be damaged, or be a different, intact
+        // file.
         let open = OpenArgs { pin: None, ..args.open.clone() };
         let own =
             streams::verify(&report.path, args.level.into(), &open, &modelfmt::Execution::default()).ok()?;
@@ -244,7 +248,7 @@ fn heal(report: &FileReport, args: &Verify) -> Option<String> {
     is_damaged(report).then(|| format!("`{command}` fetches what is damaged from a good copy at URL"))
 }
 
-/// Prints the last line; to standard output if the results are text.
+/// Prints the last line, to standard output if the results are text.
 fn summary(tally: &Tally, more: &str, is_json: bool, quiet: bool) -> Result {
     let Tally { verified, failed, unread, skipped, .. } = *tally;
     let done = if skipped == 0 { String::new() } else { format!(", {skipped} ok before") };
@@ -261,7 +265,7 @@ fn summary(tally: &Tally, more: &str, is_json: bool, quiet: bool) -> Result {
     }
 }
 
-/// Prints, and ignores that the reader of standard output has gone: the exit status covers all files even then.
+/// Prints, and ignores a closed standard output: the exit status covers all files even then.
 fn print(write: impl FnOnce(&mut dyn Write) -> Result) -> Result {
     let printed = super::print(write);
     if is_reader_gone(&printed) { Ok(()) } else { printed }
@@ -279,7 +283,7 @@ fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     match report.format {
         Some(format) => write!(out, " ({}", format.name())?,
         None if report.path.is_dir() => write!(out, " (folder")?,
-        // For a missing file, the error says everything.
+        // For a missing file, the error is enough.
         None if !report.is_ok() && !report.path.exists() => return errors(report, out),
         None => write!(out, " (unknown format")?,
     }
@@ -288,7 +292,7 @@ fn text(report: &FileReport, out: &mut dyn Write) -> Result {
         let mark = if check.status == Status::Failed { "!" } else { "" };
         write!(out, "{} {}{mark}", if i == 0 { ":" } else { "," }, check.name)?;
     }
-    // A changed value of such a file is as good as the one before.
+    // Without checksums, a changed value in such a file cannot be noticed.
     let is_all = report.report.level == VerifyLevel::Full;
     if is_all && report.is_ok() && matches!(done[..], [check] if check.name == "structure") {
         write!(out, ", no checksums")?;
@@ -308,7 +312,8 @@ fn text(report: &FileReport, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// Writes the end of the line, and a line for each finding, those about tensors first. JSON has hashes in full.
+/// Writes the end of the line, and a line for each finding, findings about tensors first. JSON has hashes in
+/// full.
 fn errors(report: &FileReport, out: &mut dyn Write) -> Result {
     writeln!(out)?;
     let (tensors, others): (Vec<_>, Vec<_>) =
@@ -319,7 +324,7 @@ fn errors(report: &FileReport, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// A text in which hashes of 64 hex digits have 12, unless two of them would then be the same.
+/// Shortens hashes of 64 hex digits in a text to 12, unless two of them would then be the same.
 fn short_hashes(text: &str) -> String {
     const SHORT: usize = 12;
     let is_hash = |part: &str| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());

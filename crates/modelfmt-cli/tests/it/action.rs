@@ -1,4 +1,4 @@
-//! The script of the action for GitHub, in a repository of its own.
+//! The script of the GitHub action, run in its own repository.
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use testkit::testdata;
 
 use crate::common::{Run, command, program, run};
 
-/// A repository with these two commits: a model, and the same with one value changed.
+/// Makes a repository with two commits: a model, and the same model with one value changed.
 fn repository() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     git(folder.path(), &["init", "--quiet"]);
@@ -29,7 +29,7 @@ fn commit(folder: &Path) {
     git(folder, &["commit", "--quiet", "--message", "files"]);
 }
 
-/// Runs the script as the action does, with its summary.
+/// Runs the script as the action does, and returns its summary too.
 fn action(folder: &Path, base: &str) -> (Run, String) {
     let summary = tempfile::NamedTempFile::new().unwrap();
     let script = testdata("../action/check.sh");
@@ -71,7 +71,7 @@ fn a_damaged_file_fails_and_its_text_stays_in_the_block() {
     assert_eq!(done.status, 1, "{}", done.stderr);
     assert!(summary.contains("b.gguf` is damaged or breaks a rule of its format**"), "{summary}");
     assert!(summary.ends_with("Something is wrong in 2 model files.\n"), "{summary}");
-    // The two headings are ours, and the fences come in pairs.
+    // The only heading is the script's own, and the fences come in pairs.
     assert_eq!(summary.lines().filter(|line| line.starts_with('#')).count(), 1, "{summary}");
     assert_eq!(summary.matches("```").count() % 2, 0, "{summary}");
 }

@@ -1,4 +1,4 @@
-//! `convert -r`: a folder of models becomes another.
+//! `convert -r`: converts a folder of models into another folder.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fs;
@@ -61,7 +61,7 @@ fn a_folder_of_models_becomes_another_and_what_is_done_is_skipped() {
         (again.status, last(&again)),
         (0, "0 models converted, 3 done before, 0 failed; 1 other file skipped")
     );
-    // What was made and is no longer as it was is not taken for done, and not replaced silently.
+    // A model whose output has changed since is not treated as done, and the output is not replaced silently.
     fs::remove_file(folder.path().join("out/sub/simple.aero")).unwrap();
     fs::write(folder.path().join("out/trained.aero"), "x").unwrap();
     let again = run("convert -r in out --to aero");
@@ -72,7 +72,7 @@ fn a_folder_of_models_becomes_another_and_what_is_done_is_skipped() {
     assert!(again.stderr.contains("error: out/trained.aero: exists already; --force"), "{}", again.stderr);
     let forced = run("convert -r in out --to aero --force");
     assert_eq!((forced.status, last(&forced)), (0, "3 models converted, 0 failed; 1 other file skipped"));
-    // Other options make something else.
+    // Other options produce other outputs.
     let other = run("convert -r in out --to aero --tensor-hashes");
     assert_eq!(
         (other.status, last(&other)),
@@ -104,7 +104,7 @@ fn one_that_fails_does_not_stop_the_others() {
         "{}",
         done.stderr
     );
-    // The folder that is written may be in the one that is read.
+    // The output folder may be within the input folder.
     let within = run("convert -r in in/out --to aero -q");
     assert_eq!((within.status, files(&folder.path().join("in/out")).len()), (1, 4), "{}", within.stderr);
     let again = run("convert -r in in/out --to aero");
@@ -137,7 +137,7 @@ fn a_folder_is_verified_in_several_runs() {
     let again = run("verify -r in --resume done.jsonl");
     let expected = "0 files: 0 ok, 0 failed, 3 ok before; 1 other file skipped\n";
     assert_eq!((again.status, again.stdout.as_str()), (0, expected), "{}", again.stderr);
-    // Another version of a file, what failed, and another level are verified again.
+    // A changed file, a failed file, and another level are verified again.
     let part = folder.path().join("in/trained.mag");
     let mut bytes = fs::read(&part).unwrap();
     bytes[20] ^= 1;
@@ -156,7 +156,7 @@ fn a_folder_is_verified_in_several_runs() {
     assert_eq!(run("verify in --resume done.jsonl").status, 2);
 }
 
-/// The base of an adapter is asked for, and the other models are converted all the same.
+/// An adapter needs its base, and the other models are still converted.
 #[test]
 fn an_adapter_without_its_base_does_not_end_the_run() {
     let folder = tempfile::tempdir().unwrap();

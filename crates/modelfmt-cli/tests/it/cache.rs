@@ -1,4 +1,4 @@
-//! The program with its cache: what it asks of a server the second time.
+//! The program with its cache: which requests it makes the second time.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use crate::common::{Run, command, program};
 use crate::server::{Reply, Server};
 use tempfile::TempDir;
 
-/// Longer than what is read when a file is opened.
+/// More than is read when a file is opened.
 const VALUES: usize = 2_000_000;
 
 /// Bytes and entity tags by name.
@@ -58,7 +58,7 @@ impl Site {
         command
     }
 
-    /// Runs the program, and says what it asked: of which bytes of which file.
+    /// Runs the program, and returns its requests: which bytes of which file.
     fn run(&self, args: &[&str]) -> (Run, Vec<String>) {
         self.server.forget();
         let run = crate::common::run(&mut self.command(args));
@@ -70,7 +70,7 @@ impl Site {
         (run, asked.collect())
     }
 
-    /// A safetensors file of one tensor with these values, the BLAKE3 of it, and its outboard.
+    /// Returns a safetensors file of one tensor with these values, its BLAKE3, and its outboard.
     fn model(&self, value: u8) -> (Vec<u8>, String, Vec<u8>) {
         let header = format!(r#"{{"w":{{"dtype":"U8","shape":[{VALUES}],"data_offsets":[0,{VALUES}]}}}}"#);
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
@@ -87,7 +87,7 @@ impl Site {
         self.work.path().join("w.npy")
     }
 
-    /// Extracts the tensor, and says which value it has, and what was asked.
+    /// Extracts the tensor, and returns its value and the requests.
     fn extract(&self, extra: &[&str]) -> (u8, Vec<String>) {
         let out = self.out();
         let url = self.url("m.safetensors");
@@ -120,7 +120,7 @@ fn a_second_open_is_one_small_request_and_none_with_a_pin() {
     let (again, asked) = site.run(&["show", &url, "--pin", pin]);
     assert!(!again.ok().is_empty() && asked.is_empty(), "{asked:?}");
 
-    // Without the cache everything is asked for again, and nothing is kept.
+    // Without the cache, everything is requested again, and nothing is kept.
     let kept = || std::fs::read_dir(site.cache.path().join("modelfmt/v1/known")).unwrap().count();
     let before = kept();
     site.put("other.aero", std::fs::read(&local).unwrap(), "\"2\"");
@@ -144,7 +144,7 @@ fn a_file_with_an_outboard_is_read_without_asking_where_its_pin_is_known() {
     let asked_for_outboard = asked.iter().filter(|asked| *asked == "/m.safetensors.obao4 bytes=0-524287");
     assert_eq!(asked_for_outboard.count(), 1, "{asked:?}");
     assert_eq!(site.extract(&["--pin", &pin]), (1, vec![]));
-    // Without a pin there is one small question, and no more.
+    // Without a pin, there is a single small request.
     assert_eq!(site.extract(&[]), (1, vec!["/m.safetensors bytes=0-0".to_owned()]));
 }
 
@@ -155,11 +155,11 @@ fn a_pin_of_the_new_file_is_not_held_against_the_old_one() {
     let (new, new_pin, new_outboard) = site.model(2);
     site.put("m.safetensors", old.clone(), "\"1\"");
     assert_eq!(site.extract(&[]).0, 1);
-    // Its header is that of the old one, so only the outboard tells them apart, and this one is asked for.
+    // The header is the same as before, so only the outboard distinguishes the files, and it is requested.
     site.put("m.safetensors", new, "\"2\"");
     site.put("m.safetensors.obao4", new_outboard, "\"2\"");
     assert_eq!(site.extract(&["--pin", &new_pin]).0, 2);
-    // Back again: all of the cache is of the other one.
+    // The old file again: now the whole cache belongs to the other one.
     site.put("m.safetensors", old, "\"3\"");
     site.put("m.safetensors.obao4", old_outboard, "\"3\"");
     assert_eq!(site.extract(&["--pin", &old_pin]).0, 1);
@@ -175,7 +175,7 @@ fn what_the_server_has_is_verified_and_not_the_cache() {
     let url = site.url("m.aero");
     site.run(&["check", &url]).0.ok();
     *bytes.last_mut().unwrap() ^= 1;
-    // A server that says nothing of the damage.
+    // The server does not show the damage: the entity tag stays the same.
     site.put("m.aero", bytes, "\"1\"");
     site.run(&["check", &url]).0.ok();
     let (run, asked) = site.run(&["verify", &url]);
@@ -202,7 +202,8 @@ fn processes_that_want_the_same_fetch_it_once() {
     assert!(written[0].ends_with(&[7; VALUES]) && written.iter().all(|bytes| *bytes == written[0]));
     let asked = site.server.requests();
     let small = asked.iter().filter(|request| request.header("range") == Some("bytes=0-0")).count();
-    // Each asks if the file is the same; what none had yet, one of them fetches.
+    // Each process asks whether the file is unchanged. Bytes that none of them had are fetched by one of
+    // them.
     let most = VALUES.div_ceil(1 << 18);
     let range = |at: usize| {
         asked

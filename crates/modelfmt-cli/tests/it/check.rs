@@ -1,4 +1,4 @@
-//! `modelfmt check`: a verdict for each file, and what was found.
+//! `modelfmt check`: a verdict for each file, and its findings.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::fs;
@@ -84,7 +84,7 @@ fn wrong_usage_is_said() {
     }
 }
 
-/// A pickle that calls something, and is nothing else.
+/// A pickle that only calls a function.
 const PICKLE: &[u8] = b"\x80\x04cposix\nsystem\n(X\x02\x00\x00\x00hitR.";
 
 #[test]

@@ -1,8 +1,10 @@
-//! What each command prints, its errors included: the transcripts in `tests/cmd`, which [trycmd](https://docs.rs/trycmd) runs.
+//! Checks the output of each command, errors included, against the transcripts in `tests/cmd`, which
+//! [trycmd](https://docs.rs/trycmd) runs.
 //!
-//! The commands of a transcript run one after the other in a folder of their own with the files below.
-//! `TRYCMD=overwrite cargo test -p modelfmt-cli --test it cmd` records them again. `[..]` stands for any text within a line and `...` for any
-//! lines: write them where a run differs from the next, as for times, new keys and what is encrypted.
+//! The commands of a transcript run one after the other in their own folder with the files below.
+//! `TRYCMD=overwrite cargo test -p modelfmt-cli --test it cmd` records them again. `[..]` stands for any text
+//! within a line and `...` for any lines. Write these where runs differ: for times, new keys and encrypted
+//! data.
 #![cfg(unix)] // errors of the system read otherwise on Windows
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::testdata;
 
-/// The files that the commands work on, and their names there.
+/// The files for the commands, and their names in the folder.
 const FILES: [(&str, &str); 20] = [
     ("reference/trained.mag", "trained.mag"),
     ("reference/simple_model.oinf", "simple_model.oinf"),
@@ -35,7 +37,7 @@ const FILES: [(&str, &str); 20] = [
     ("safetensors/set-00002-of-00005.safetensors", "parts/set-00002-of-00005.safetensors"),
 ];
 
-/// Fills a folder with them, and with files that are damaged or no models.
+/// Fills a folder with them, and with files that are damaged or not models.
 fn fill(folder: &Path) {
     for (from, to) in FILES {
         let to = folder.join(to);
@@ -52,7 +54,7 @@ fn fill(folder: &Path) {
     fs::write(folder.join("weights.pt"), b"\x80\x02}q\x00.").unwrap();
 }
 
-/// The transcripts, by their names.
+/// Returns the transcripts, sorted by name.
 fn transcripts() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cmd");
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -67,12 +69,12 @@ fn transcripts_are_true() {
         let copy = work.path().join(path.file_name().unwrap());
         fs::copy(&path, &copy).unwrap();
         fill(&copy.with_extension("in"));
-        // trycmd lets a command write only where there is such a folder.
+        // trycmd lets a command write only if there is such a folder.
         fs::create_dir(copy.with_extension("out")).unwrap();
     }
     let cases = trycmd::TestCases::new();
     cases.register_bin("modelfmt", Path::new(crate::common::program()));
-    // As on a terminal of unknown width, whatever the one of these tests has.
+    // Like a terminal of unknown width, whatever the terminal of these tests is.
     cases.case(work.path().join("*.trycmd")).env("NO_COLOR", "1").env("COLUMNS", "");
     let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cases.run()));
     if std::env::var("TRYCMD").as_deref() == Ok("overwrite") {
@@ -85,7 +87,7 @@ fn transcripts_are_true() {
     }
 }
 
-/// trycmd makes every `\` a `/`, for the paths of Windows: what prints `\"` would be recorded as what it is not.
+/// trycmd replaces every `\` by `/`, for the paths of Windows, so `\"` would be recorded wrongly.
 #[test]
 fn transcripts_have_no_escaped_quotes() {
     for path in transcripts() {

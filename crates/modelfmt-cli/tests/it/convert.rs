@@ -1,4 +1,4 @@
-//! Conversions as a user makes them: there, verified, compared, and back.
+//! Conversions by a user: converted, verified, compared, and converted back.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fs;
@@ -28,7 +28,7 @@ fn a_model_and_what_it_was_converted_to_are_the_same() {
             assert_eq!(same, "same tensors, same values, same metadata\n", "{there}");
         }
     }
-    // APR2 has no booleans, so `mask` came as u8: a change of type, and of nothing else.
+    // APR2 has no booleans, so `mask` became u8: only its type has changed.
     let run = modelfmt_in(folder.path(), "diff trained.mag m.apr --json");
     assert_eq!(run.status, 1);
     let diff: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
@@ -139,7 +139,7 @@ fn patterns_that_exclude_nothing_and_tensors_without_data_are_noted() {
     assert!(run.stderr.contains(kept), "{}", run.stderr);
     let run = modelfmt_in(folder.path(), "convert simple_model.oinf b.aero --exclude y");
     assert!(!run.stderr.contains("without data"), "{}", run.stderr);
-    // A pattern that names a tensor that --include has left out already does match.
+    // A pattern that names a tensor which --include has already left out still matches.
     let run = modelfmt_in(folder.path(), "convert simple_model.oinf c.aero --include W.* --exclude x");
     assert!(!run.stderr.contains("no tensor has a matching name"), "{}", run.stderr);
     assert_eq!(run.status, 0, "{}", run.stderr);
@@ -177,7 +177,7 @@ fn no_verify_opens_a_mag_whose_checksum_is_wrong() {
     modelfmt_in(folder.path(), "diff out.mag trained.mag").ok();
     let error = modelfmt_in(folder.path(), "show bad.mag").error();
     assert!(error.ends_with("the file is damaged"), "{error}");
-    // What is not wrong by its checksum alone is no better with the option.
+    // The option does not help if more than the checksum is wrong.
     fs::write(folder.path().join("cut.mag"), &bytes[..40]).unwrap();
     let error = modelfmt_in(folder.path(), "convert cut.mag cut.aero").error();
     assert!(!error.contains("--no-verify"), "{error}");
@@ -280,7 +280,7 @@ fn several_models_become_one() {
          rename it in one of them"
     );
     assert!(!folder.path().join("all.mag").exists());
-    // No input is replaced, the last as little as the first.
+    // No input is replaced, not even the last one.
     let error = run("convert a.mag b.aero b.aero --force").error();
     assert!(error.contains("b.aero"), "{error}");
     for wrong in ["convert a.mag", "convert - - out.mag", "convert a.mag b.aero o.mag --pin aero:00"] {
@@ -340,7 +340,7 @@ fn a_program_gets_an_object() {
     }
 }
 
-/// Values that a cast does not keep are said in one line, with their share.
+/// Values that a cast does not keep are reported on one line, with their share.
 #[test]
 fn tensors_with_values_beyond_the_range_of_their_type_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -371,7 +371,7 @@ fn tensors_with_values_beyond_the_range_of_their_type_are_named() {
     assert!(one.len() == 1 && one[0].contains("\"w1\""), "{one:?}");
 }
 
-/// Rules of several options are one list.
+/// Rules from several options form one list.
 #[test]
 fn rules_of_types_count_in_the_order_of_the_command_line() {
     let folder = folder_with("trained.mag");
@@ -410,7 +410,7 @@ fn rules_of_types_count_in_the_order_of_the_command_line() {
     }
 }
 
-/// Before the arguments, between them and after them; and a path may begin with a hyphen.
+/// Options may come before, between and after the arguments, and a path may begin with a hyphen.
 #[test]
 fn options_stand_anywhere() {
     let folder = folder_with("trained.mag");
@@ -478,7 +478,8 @@ fn what_is_dropped_is_a_line_for_each_kind() {
     assert_eq!((run.status, &*run.stderr), (0, line));
 }
 
-/// Sets of a number of files: no more than that, and no more than there are tensors, about equally large.
+/// Sets with a given number of files have no more files than that or than there are tensors, and the files
+/// are about equally large.
 #[test]
 fn a_number_of_files_is_an_option() {
     let folder = tempfile::tempdir().unwrap();
@@ -498,7 +499,7 @@ fn a_number_of_files_is_an_option() {
         let files = fs::read_dir(&out).unwrap().map(Result::unwrap);
         let parts = files.filter(|file| {
             let name = file.file_name();
-            // The index of an AEROSET is an AERO, too; the others are JSON, even that of APR2.
+            // The index of an AEROSET is also an AERO; the others are JSON, even that of APR2.
             !["m.apr", "m.aeroset.json", "m.index.aero"].iter().any(|index| name == *index)
                 && !name.to_str().unwrap().ends_with(".index.json")
         });
@@ -533,7 +534,8 @@ fn a_number_of_files_is_an_option() {
     );
 }
 
-/// What no disk has room for is said at once, before values are read: how much, and where.
+/// If no disk has room for the output, this is reported before values are read: how much is needed, and
+/// where.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_known_before_anything_is_written() {

@@ -111,7 +111,7 @@ fn a_nan_is_no_infinity() {
     }
 }
 
-/// The bars are in proportion, lines fit where their width is known, and the last line says how many tensors there are.
+/// The bars are proportional, lines fit a known width, and the last line says how many tensors there are.
 #[test]
 fn the_table_is_as_wide_as_lines_are() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `modelfmt edit`, as a user runs it, and as it is killed.
+//! `modelfmt edit`, run by a user, and killed.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fs;
@@ -131,7 +131,7 @@ fn a_journal_is_told_by_every_reader_and_put_back() {
     run.ok();
     assert_eq!(fs::read(&path).unwrap(), before);
     modelfmt_in(folder.path(), "verify trained.mag").ok();
-    // One that is not whole does not say what it was about, and an empty one is about nothing.
+    // An incomplete journal does not say what it was about, and an empty one is about nothing.
     let place = folder.path().join("trained.mag.modelfmt-undo");
     fs::write(&place, "MFMTEDIT").unwrap();
     let error = modelfmt_in(folder.path(), "edit trained.mag").error();
@@ -142,13 +142,14 @@ fn a_journal_is_told_by_every_reader_and_put_back() {
     assert!(run.stderr.starts_with("removed what an edit") && !place.exists(), "{}", run.stderr);
 }
 
-/// Kills edits at many moments; what is left is the old file or the new one, after an edit has put back what was interrupted.
+/// Kills edits at many moments. After another edit has put back what was interrupted, the file is the old or
+/// the new one.
 #[cfg(unix)]
 #[test]
 fn an_edit_that_is_killed_leaves_the_old_file_or_the_new_one() {
     let folder = folder(&[]);
     let path = folder.path().join("m.safetensors");
-    // A header of many pages, and room in it, so that a journal is needed.
+    // A header of many pages with spare room, so that a journal is needed.
     let long = "x".repeat(300_000);
     let header = format!(
         r#"{{"__metadata__":{{"k":"{long}"}},"w":{{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}}}"#
@@ -176,7 +177,7 @@ fn an_edit_that_is_killed_leaves_the_old_file_or_the_new_one() {
     }
 }
 
-/// What an edit is in the middle of is not signed, and gets no outboard.
+/// A file in the middle of an edit is not signed, and gets no outboard.
 #[test]
 fn nothing_is_signed_beside_a_journal() {
     let folder = folder(&["reference/trained.mag", "gguf/scalars.gguf"]);
@@ -201,7 +202,7 @@ fn nothing_is_signed_beside_a_journal() {
     assert!(!fs::read_to_string(folder.path().join("model.sig")).unwrap().contains("undo"));
 }
 
-/// No room for the signature: the file is changed then, and the error says so.
+/// If there is no room for the signature, the file is still changed, and the error says so.
 #[cfg(unix)]
 #[test]
 fn an_edit_that_cannot_be_signed_says_that_it_is_made() {
@@ -210,7 +211,7 @@ fn an_edit_that_cannot_be_signed_says_that_it_is_made() {
     let header = br#"{"__metadata__":{"k":"one"},"w":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}   "#;
     let path = folder.path().join("m.safetensors");
     fs::write(&path, [&(header.len() as u64).to_le_bytes()[..], header, b"abc"].concat()).unwrap();
-    // The header is changed in place, and a file of 512 bytes is too short for a signature.
+    // The header is changed in place, and the limit of 512 bytes is too small for a signature.
     let command =
         format!("trap '' XFSZ; ulimit -f 1; exec {} edit m.safetensors --set k=two --sign me.key", program());
     let run =
@@ -227,7 +228,7 @@ fn an_edit_that_cannot_be_signed_says_that_it_is_made() {
     }
 }
 
-/// A set whose edit needs everything that an edit can: marks, new files, a journal and a new index.
+/// A set whose edit needs everything that an edit can need: marks, new files, a journal and a new index.
 #[cfg(unix)]
 #[test]
 fn a_set_whose_edit_was_killed_anywhere_is_edited_again() {
@@ -251,7 +252,8 @@ fn a_set_whose_edit_was_killed_anywhere_is_edited_again() {
         };
         let before = names();
         let long = "y".repeat(9000);
-        // The first limits let not even the journal be written, the last ones are too large to be in the way.
+        // With the first limits not even the journal can be written, and the last ones are too large to
+        // matter.
         let mut is_renamed = false;
         for blocks in (0..60).step_by(4) {
             let rename = if is_renamed { "x*=t*" } else { "t*=x*" };
@@ -263,7 +265,7 @@ fn a_set_whose_edit_was_killed_anywhere_is_edited_again() {
             modelfmt_in(&made, &format!("edit {index} --set n={blocks}")).ok();
             assert_eq!(names(), before, "{to} {blocks}");
             modelfmt_in(&made, &format!("verify {index}")).ok();
-            // Whichever way it went, it went for all files.
+            // The edit is undone or completed for all files alike.
             let model = modelfmt_in(&made, &format!("inspect --json {index}")).json();
             let names =
                 model["tensors"].as_array().unwrap().iter().map(|tensor| tensor["name"].as_str().unwrap());

@@ -1,4 +1,5 @@
-//! The program edits files that are signed: signatures of before are removed or made anew, and never vouch for what they do not cover.
+//! The program edits signed files: old signatures are removed or renewed, and never vouch for bytes that they
+//! do not cover.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fs;
@@ -6,7 +7,7 @@ use std::fs;
 use crate::common::Secrets;
 use serde_json::Value;
 
-/// An APR2 file, and what its metadata are to become, so long that the values move.
+/// Makes a signed APR2 file of revision 7.
 fn signed(keys: &Secrets, by: &[&str], compress: &str) -> String {
     let (path, source) =
         (keys.path("m.apr"), testkit::testdata("seal").join("signed.apr").display().to_string());
@@ -30,7 +31,7 @@ fn inspected(keys: &Secrets, path: &str) -> Value {
     serde_json::from_str(&keys.ok(&["inspect", "--json", path])).unwrap()
 }
 
-/// Names and values, under the names that they had.
+/// Returns names and values, under the original names.
 fn values(keys: &Secrets, path: &str) -> Vec<(String, Value)> {
     let shown: Value = serde_json::from_str(&keys.ok(&["inspect", "--json", "--hash", path])).unwrap();
     let tensors = shown["tensors"].as_array().unwrap().iter();
@@ -47,7 +48,7 @@ fn a_signature_is_removed_or_made_anew() {
     for compress in ["none", "lz4"] {
         for (change, how) in [("note=1", "in place"), (&long, "by a new file")] {
             let edit = ["--set", change, "--rename", "*=new.*"];
-            // Room for the short one.
+            // Reserves room for the short change.
             let path = signed(&keys, &[&a, &b], compress);
             let out = keys.path("roomy.apr");
             keys.ok(&["convert", &path, &out, "--force", "--reserve", "1000", "--compress", compress]);
@@ -97,7 +98,7 @@ fn what_changes_nothing_keeps_the_signatures() {
     assert!(run.status == 0 && run.stderr.contains("nothing was written"), "{}", run.stderr);
     assert!(bytes == fs::read(&path).unwrap());
     keys.ok(&["verify", &path, "--key", &public, "--min-revision", "9"]);
-    // Another signer of what is there already.
+    // Adds another signer to the unchanged content.
     let b = keys.key("ed25519", "b");
     keys.ok(&["edit", &path, "--set", "license=MIT", "--sign", &b]);
     let both = ["--key", &public, "--key", &format!("{b}.pub"), "--threshold", "2", "--min-revision", "9"];
@@ -135,7 +136,7 @@ fn a_dry_run_says_what_becomes_of_signatures() {
         assert!(run.status == 0 && !run.stderr.contains("note: "), "{}", run.stderr);
     }
     assert!(bytes == fs::read(&path).unwrap());
-    // It is not signed in earnest either.
+    // The file is not signed without the dry run either.
     let place = inspected(&keys, &path)["tensors"][0]["offset"].as_u64().unwrap();
     let mut damaged = bytes;
     damaged[usize::try_from(place).unwrap()] ^= 1;
@@ -163,7 +164,7 @@ fn damage_is_not_signed_and_stays_visible() {
     keys.ok(&["edit", &path, "--set", "license=MIT"]);
     let report = keys.run(&["verify", &path]);
     assert!(report.status == 1 && report.stdout.contains("crc"), "{}", report.stdout);
-    // A section that cannot be read is not taken away unseen.
+    // A section that cannot be read is not removed silently.
     let broken = keys.path("broken.apr");
     bytes[usize::try_from(place).unwrap()] ^= 1;
     let at = bytes.len() - 60;
@@ -185,7 +186,7 @@ fn an_encrypted_file_is_left_alone() {
         assert!(error.contains("it is encrypted") && error.contains("new file"), "{error}");
     }
     assert!(bytes == fs::read(&sealed).unwrap());
-    // What it says instead works.
+    // The alternative that the error names works.
     let next = keys.path("next.apr");
     let how = ["--identity", &me, "--to-recipient", &format!("{me}.pub"), "--rename", "*=new.*"];
     keys.ok(&[&["seal", &sealed, &next], &how[..]].concat());
@@ -208,7 +209,7 @@ fn a_signature_beside_a_file_is_made_anew() {
     let run = keys.run(&["edit", &path, "--set", "license=BSD", "--sign", &p256]);
     assert!(run.status == 0 && !run.stderr.contains("as it was"), "{}", run.stderr);
     keys.ok(&["verify", &path, "--key", &format!("{p256}.pub")]);
-    // That of the folder is still of before.
+    // The signature of the folder is still the old one.
     keys.ok(&["sign", &keys.path("."), "--key", &p256]);
     let run = keys.run(&["edit", &path, "--set", "license=MIT", "--sign", &p256]);
     assert!(run.stderr.contains("model.sig is the signature of the folder"), "{}", run.stderr);
@@ -231,7 +232,7 @@ fn a_signature_beside_a_file_is_made_anew() {
     assert!(error.contains("ed25519"), "{error}");
 }
 
-/// A set of that file; its manifest.
+/// Makes a set from that file, and returns its manifest.
 fn signed_set(keys: &Secrets, name: &str, by: &[&str], with: &[&str]) -> String {
     let source = signed(keys, &[by[0]], "none");
     fs::create_dir(keys.path(name)).unwrap();
@@ -245,7 +246,7 @@ fn signed_set(keys: &Secrets, name: &str, by: &[&str], with: &[&str]) -> String 
     out
 }
 
-/// The bytes of all files beside a manifest.
+/// Returns the bytes of all files in the folder of a manifest.
 fn bytes_of(manifest: &str) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let folder = std::path::Path::new(manifest).parent().unwrap();
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -270,7 +271,7 @@ fn the_signatures_of_a_set_are_removed_or_made_anew() {
         keys.ok(&["verify", &out]);
         assert!(values(&keys, &out) == before);
         assert!(keys.run(&["verify", &out, "--key", &a_public]).stdout.contains("SealMissing"));
-        // No shard has one either, so that another revision can be signed.
+        // No shard has a signature either, so another revision can be signed.
         keys.ok(&["sign", &out, "--key", &b, "--revision", "2"]);
         keys.ok(&["verify", &out, "--key", &b_public, "--min-revision", "2"]);
 
@@ -282,7 +283,7 @@ fn the_signatures_of_a_set_are_removed_or_made_anew() {
         assert_eq!(json["details"]["signatures"].as_array().unwrap().len(), 1);
         assert_eq!((&json["details"]["revision"], &json["metadata"]["license"]), (&2.into(), &"MIT".into()));
         assert!(values(&keys, &out) == before);
-        // What changes nothing keeps the signatures; another may be added.
+        // An edit that changes nothing keeps the signatures, and another can be added.
         let bytes = bytes_of(&out);
         let run = keys.run(&["edit", &out, "--set", "license=MIT"]);
         assert!(run.stderr.contains("nothing was written") && bytes == bytes_of(&out), "{}", run.stderr);
@@ -308,7 +309,8 @@ fn signatures_of_shards_alone_are_removed_with_a_note() {
     let run = keys.run(&["edit", &out, "--set", "note=1"]);
     assert!(run.status == 0 && run.stderr.matches(signature).count() == 1, "{}", run.stderr);
     keys.ok(&["verify", &out]);
-    // The first shard, which has the metadata, has lost it. The others keep theirs until they change too.
+    // The first shard, which has the metadata, has lost its signature. The others keep theirs until they
+    // change too.
     let run = keys.run(&["edit", &out, "--set", "note=2"]);
     assert!(run.status == 0 && !run.stderr.contains(signature), "{}", run.stderr);
     let run = keys.run(&["edit", &out, "--rename", "*=new.*"]);
@@ -321,7 +323,7 @@ fn a_set_is_signed_while_it_is_edited() {
     let keys = Secrets::new();
     let (a, me) = (keys.key("ed25519", "a"), keys.key("x25519", "me"));
     let (public, me_public) = (format!("{a}.pub"), format!("{me}.pub"));
-    // One that was not signed, in its place and as a new set.
+    // A set that was not signed, edited in place and as a new set.
     let plain = signed_set(&keys, "plain", &[&a], &["--compress", "none"]);
     keys.ok(&["edit", &plain, "--set", "license=MIT", "--sign", &a, "--revision", "3"]);
     keys.ok(&["verify", &plain, "--key", &public, "--min-revision", "3"]);
@@ -329,7 +331,7 @@ fn a_set_is_signed_while_it_is_edited() {
     keys.ok(&["edit", &plain, "--drop", &first, "--sign", &a, "-o", &out]);
     keys.ok(&["verify", &out, "--key", &public, "--min-revision", "3"]);
     assert!(values(&keys, &out)[..] == values(&keys, &plain)[1..]);
-    // Damage is not signed.
+    // A damaged file is not signed.
     let damaged = signed_set(&keys, "damaged", &[&a], &[]);
     let (shard, mut content) = bytes_of(&damaged).remove(1);
     let place = content.len() / 2;
@@ -338,7 +340,7 @@ fn a_set_is_signed_while_it_is_edited() {
     let before = bytes_of(&damaged);
     let error = keys.run(&["edit", &damaged, "--set", "license=MIT", "--sign", &a]).error();
     assert!(error.contains("not intact") && before == bytes_of(&damaged), "{error}");
-    // What is encrypted is not written again.
+    // An encrypted file is not written again.
     for (name, hide) in [("clear", &[][..]), ("hidden", &["--hide-index"])] {
         let seal = [&["--seal", "--to-recipient", &me_public, "--sign", &a], hide].concat();
         let sealed = signed_set(&keys, name, &[&a], &seal);

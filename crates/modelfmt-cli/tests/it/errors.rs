@@ -1,4 +1,4 @@
-//! Bad input and bad places to write to: one clear `error:` line, the right exit status, and nothing left behind.
+//! Bad input and bad outputs: one clear `error:` line, the right exit status, and nothing left behind.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -117,7 +117,7 @@ fn a_file_that_is_not_there_suggests_one_that_is() {
     modelfmt_in(folder.path(), "convert trained.mag set.safetensors --shard-size 100 --lossy").ok();
     let error = modelfmt_in(folder.path(), "inspect set.safetensors").error();
     assert!(error.ends_with("; did you mean set.safetensors.index.json?"), "{error}");
-    // The parts of a set differ in their numbers, and one does not stand for another.
+    // The parts of a set differ in their numbers, and one cannot replace another.
     let error = modelfmt_in(folder.path(), "inspect set-00009-of-00009.safetensors").error();
     assert!(!error.contains("did you mean"), "{error}");
 }
@@ -197,7 +197,7 @@ fn places_that_cannot_be_written_to_leave_nothing_behind() {
     assert_eq!(names(folder.path()), ["d.mag", "simple_model.oinf", "trained.mag"]);
 }
 
-/// A limit on file sizes stands for a full disk: the write fails half-way.
+/// A limit on file sizes simulates a full disk: the write fails half-way.
 #[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
@@ -207,7 +207,7 @@ fn a_full_disk_leaves_nothing_behind() {
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.starts_with("error: ") && stderr.contains("m.aero"), "{stderr}");
-    // A folder that is removed again is not the reason.
+    // The error is not about the folder, which is removed again.
     let script = format!("ulimit -f 4; exec {} extract simple_model.oinf a kernel -o out/", program());
     let output = command("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -242,8 +242,8 @@ fn an_output_that_takes_nothing_is_an_error_of_every_command() {
     }
 }
 
-/// Few files, few threads and little memory are no reason to panic. `ulimit -u` has no hold on root, so the threads are kept
-/// off by memory too.
+/// Few files, few threads and little memory must not cause a panic. `ulimit -u` has no effect on root, so a
+/// memory limit also prevents threads.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_with_little_of_everything_says_so() {
@@ -416,7 +416,7 @@ fn what_exists_names_the_option_that_replaces_it() {
     assert_eq!(error, "error: simple_model.oinf: exists already; --force replaces it");
 }
 
-/// A socket stands for a device, which a failing test would take away from the whole machine.
+/// A socket stands for a device, because a failing test would remove a device for the whole machine.
 #[cfg(unix)]
 #[test]
 fn what_is_not_a_file_is_not_replaced_even_with_force() {
@@ -433,7 +433,7 @@ fn what_is_not_a_file_is_not_replaced_even_with_force() {
     assert!(fs::symlink_metadata(folder.path().join("link.mag")).unwrap().is_symlink());
 }
 
-/// The answer of `verify` and `diff` is their exit status, even if the reader has gone.
+/// The answer of `verify` and `diff` is their exit status, even if the reader has closed the output.
 #[cfg(unix)]
 #[test]
 fn the_status_of_a_check_survives_a_reader_that_stops() {

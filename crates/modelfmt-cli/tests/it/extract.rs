@@ -21,7 +21,7 @@ fn what_takes_one_tensor_takes_no_more() {
         let error = run(&format!("extract trained.mag fc1.* -o {out}")).error();
         assert!(error.contains("2 tensors are chosen") && error.contains(".npz"), "{error}");
     }
-    // A pattern that matches one does.
+    // A pattern that matches a single tensor is accepted.
     run("extract trained.mag fc1.w* -o w.bin").ok();
     run("extract trained.mag fc1.weight -o v.bin").ok();
     assert_eq!(

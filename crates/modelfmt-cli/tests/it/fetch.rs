@@ -1,4 +1,4 @@
-//! `fetch`: what it writes, what it says, and what an interrupt leaves.
+//! `fetch`: what it writes, what it prints, and what an interrupt leaves.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fs;
@@ -116,7 +116,7 @@ fn what_is_refused() {
     assert!(fs::read(folder.path().join("m")).unwrap() == good);
 }
 
-/// The server holds its answers back after the first, so that the interrupt comes in between.
+/// The server delays its answers after the first one, so that the interrupt comes in between.
 #[cfg(unix)]
 #[test]
 fn an_interrupt_says_what_is_kept_and_the_same_command_goes_on() {
@@ -126,7 +126,7 @@ fn an_interrupt_says_what_is_kept_and_the_same_command_goes_on() {
     let (served, slow) = (good.clone(), Arc::clone(&is_slow));
     let server = Server::start(move |request| {
         let reply = Reply::file(request, &served, "\"1\"");
-        // After a quarter, a request breaks off and is made again, over and over.
+        // After a quarter, each request breaks off and is made again, over and over.
         match request.range(LEN as u64) {
             Some(range) if range.start >= 1 << 20 && slow.load(Ordering::SeqCst) == 1 => {
                 Reply { wait: Some(std::time::Duration::from_secs(3600)), ..reply }
@@ -139,7 +139,7 @@ fn an_interrupt_says_what_is_kept_and_the_same_command_goes_on() {
     let mut child = command(program());
     child.current_dir(folder.path()).args(["fetch", &url, "m"]).stderr(Stdio::piped()).stdout(Stdio::piped());
     let child = testkit::signals::hears_signals(&mut child).spawn().unwrap();
-    // What came is listed once there is nothing to wait for but the silent requests.
+    // Received bytes are listed once only the silent requests remain to wait for.
     let log = folder.path().join(".m.modelfmt-fetch-log");
     while !fs::read_to_string(&log).unwrap_or_default().contains(" came ") || server.requests().len() < 4 {
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -167,7 +167,8 @@ fn an_interrupt_says_if_nothing_is_kept() {
     const LEN: usize = 4 << 20;
     for has_tag in [true, false] {
         let served = content(LEN);
-        // With a tag, nothing comes; without one, a quarter does, which nothing could go on with.
+        // With a tag, nothing arrives. Without one, a quarter arrives, but no later fetch could continue from
+        // it.
         let server = Server::start(move |request| {
             let reply = Reply::file(request, &served, "\"1\"");
             let reply = if has_tag { reply } else { reply.without("etag").without("last-modified") };
@@ -217,7 +218,7 @@ fn verify_says_what_heals_a_damaged_file() {
         pinned.stderr
     );
     assert!(verify(&["-q"]).stderr.is_empty());
-    // Nothing shows that a whole file with another hash, or a file that is no model, is damaged.
+    // Nothing shows that a whole file with another hash, or a file that is not a model, is damaged.
     fs::copy(crate::common::testdata("reference/one-shard.aero"), folder.path().join("m.aero")).unwrap();
     let other = format!("b3:{}", hash(b"other"));
     let whole = verify(&["--pin", &other]);

@@ -1,4 +1,4 @@
-//! Folders in place of files: the one model that stands for a folder, and `verify -r`.
+//! Folders in place of files: the one model in a folder, and `verify -r`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -14,7 +14,7 @@ fn copy(name: &str, to: &Path) {
     fs::copy(testdata("reference").join(name), to).unwrap();
 }
 
-/// A folder with what lies about beside a model.
+/// Makes a folder with files that are often next to a model.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let model = folder.path().join("model");
@@ -33,7 +33,8 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// What has its models in subfolders says in which; checkpoints of other kinds are named as a whole.
+/// For a folder whose models are in subfolders, the error names those. Checkpoints of other kinds are named
+/// as a whole.
 #[test]
 fn folders_of_other_kinds_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,7 +67,7 @@ fn folders_of_other_kinds_are_named() {
         let error = modelfmt_in(root, &format!("inspect {name}")).error();
         assert!(error.contains(kind), "{error}");
     }
-    // Each once, and not file by file.
+    // Each is named once, and not file by file.
     let run = modelfmt_in(root, "verify -r .");
     assert_eq!(run.stderr.matches("(DCP)").count(), 1, "{}", run.stderr);
     assert_eq!(run.stderr.matches("Orbax").count(), 1, "{}", run.stderr);
@@ -92,7 +93,7 @@ fn a_folder_with_one_model_stands_for_it() {
         modelfmt_in(folder.path(), args).ok();
     }
 
-    // The files of a set are its own; what is not is another model.
+    // The files of a set belong to it; any other file is another model.
     let set = "convert model/weights model/m.safetensors --shard-size 500 --lossy";
     modelfmt_in(folder.path(), set).ok();
     let error = modelfmt_in(folder.path(), "inspect model").error();
@@ -108,7 +109,7 @@ fn a_folder_with_one_model_stands_for_it() {
     assert_eq!((&json["format"], &json["path"]), (&"safetensors-sharded".into(), &"model".into()));
     assert_eq!(json["tensors"].as_array().unwrap().len(), 6);
 
-    // One whose name says what it is counts, whatever is in it.
+    // A file whose name is that of a model counts as one, whatever its content.
     fs::write(folder.path().join("model/broken.gguf"), "").unwrap();
     assert!(modelfmt_in(folder.path(), "inspect model").error().contains("2 models"));
 }
@@ -132,7 +133,7 @@ fn every_kind_of_index_stands_for_its_folder() {
     }
 }
 
-/// A tree with models, links and loops of links.
+/// Makes a tree with models, links and loops of links.
 fn tree() -> tempfile::TempDir {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);

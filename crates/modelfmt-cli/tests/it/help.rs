@@ -23,14 +23,14 @@ fn the_short_help_of_each_command_fits_a_screen() {
         let long = modelfmt([name.as_str(), "--help"]).ok();
         assert!(short.contains(&format!("`modelfmt {name} --help` says more")), "{short}");
         assert!(long.lines().count() >= short.lines().count(), "{name}");
-        // Every option in the short help is in the long one, and is parsed the same.
+        // Every option in the short help is also in the long help, and is parsed the same.
         for option in short.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2) {
             assert!(long.contains(option.trim_end_matches([',', '`'])), "{name} {option}");
         }
     }
     let short = modelfmt(["convert", "-h"]).ok();
     assert!(short.contains("--quantize <") && !short.contains("--allow-private-redirects"), "{short}");
-    // An error of the arguments is the same with it.
+    // Errors about arguments stay the same with -h.
     assert_eq!(modelfmt(["convert", "--nothing", "-h"]).status, 2);
 }
 

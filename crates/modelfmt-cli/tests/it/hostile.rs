@@ -1,4 +1,4 @@
-//! Files and streams that mean ill: nothing disturbs the terminal, and nothing panics.
+//! Malicious files and streams: nothing disturbs the terminal, and nothing panics.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -10,7 +10,7 @@ use crate::common::modelfmt_in;
 #[cfg(target_os = "linux")]
 use crate::common::{command, program};
 
-/// A safetensors file; each tensor has one byte.
+/// Returns a safetensors file in which each tensor has one byte.
 fn safetensors(tensors: &[(String, String)], metadata: &[(String, String)]) -> Vec<u8> {
     let text = |text: &String| serde_json::to_string(text).unwrap();
     let mut entries: Vec<String> =
@@ -89,7 +89,7 @@ fn a_shape_of_many_dimensions_does_not_make_every_row_as_wide() {
     assert!(text.len() < 100 * 300, "{}", text.len());
 }
 
-/// `/dev/full` takes nothing, as does a pipe whose reader is gone.
+/// `/dev/full` accepts no output, and neither does a pipe whose reader has closed it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_standard_error_that_takes_nothing_changes_neither_work_nor_status() {

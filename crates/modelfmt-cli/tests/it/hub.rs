@@ -1,4 +1,4 @@
-//! Folders of the hub as GGUF: small random models, run in llama.cpp; and folders that cannot be converted.
+//! Hub folders as GGUF: small random models, run in llama.cpp, and folders that cannot be converted.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fs;
@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::common::{modelfmt, program};
 
-/// Every family of every map, in both generations of configs: llama.cpp computes from the GGUF what the formulas of the models give for
-/// the hub's weights.
+/// Every family of every map, in both generations of configs: llama.cpp computes from the GGUF the same as
+/// the formulas of the models from the hub's weights.
 #[test]
 fn llama_cpp_computes_what_the_models_do() {
     let work = tempfile::tempdir().unwrap();
@@ -21,7 +21,7 @@ fn llama_cpp_computes_what_the_models_do() {
     assert!(printed.lines().count() >= 80, "{printed}");
 }
 
-/// Adapters, merged and beside their bases: llama.cpp computes what the formulas give for the sums.
+/// Adapters, merged and separate from their bases: llama.cpp computes what the formulas give for the sums.
 #[test]
 fn llama_cpp_computes_with_adapters() {
     let work = tempfile::tempdir().unwrap();
@@ -33,7 +33,7 @@ fn llama_cpp_computes_with_adapters() {
     assert_eq!(printed.lines().count(), 7, "{printed}");
 }
 
-/// Presets, with an importance matrix and without: whole files are those of llama.cpp.
+/// Presets, with and without an importance matrix: whole files equal those of llama.cpp.
 #[test]
 fn llama_cpp_quantizes_to_the_same_bytes() {
     let work = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// A Llama of two layers.
+    /// A Llama with two layers.
     fn llama() -> Self {
         let config = json!({
             "model_type": "llama", "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
@@ -80,7 +80,7 @@ impl Folder {
         folder
     }
 
-    /// A Mixtral of two layers, with two experts.
+    /// A Mixtral with two layers and two experts.
     fn mixtral() -> Self {
         let mut folder = Self::llama();
         folder.set("model_type", json!("mixtral"));
@@ -121,7 +121,7 @@ impl Folder {
         fs::write(self.path("model.safetensors"), safetensors(&self.tensors)).unwrap();
     }
 
-    /// Converts the folder, with more arguments, and gives the line of its error.
+    /// Converts the folder with more arguments, and returns the line of the error.
     #[track_caller]
     fn refused(&self, more: &[&str]) -> String {
         let output = self.dir.path().join("out.gguf");
@@ -134,7 +134,7 @@ impl Folder {
     }
 }
 
-/// A file of zeros.
+/// Returns a file of zeros.
 fn safetensors(tensors: &[(String, Vec<u64>)]) -> Vec<u8> {
     let (mut header, mut at) = (Map::new(), 0);
     for (name, shape) in tensors {
@@ -160,7 +160,7 @@ fn a_good_folder_is_converted() {
     }
 }
 
-/// What is wrong with a folder is named, and the option that helps, if one does.
+/// An error names what is wrong with a folder, and the option that helps, if there is one.
 #[test]
 fn broken_folders_are_refused_by_name() {
     type Change = fn(&mut Folder);
@@ -243,7 +243,7 @@ fn experts_that_are_missing_are_named() {
     );
 }
 
-/// What is wrong with the files of a folder.
+/// Faults in the files of a folder.
 #[test]
 fn files_that_are_missing_or_broken_are_named() {
     let folder = Folder::llama();
@@ -299,7 +299,7 @@ fn maps_are_read_from_files() {
     assert!(error.contains("\"nobody\"") && error.contains("llama, "), "{error}");
 }
 
-/// How the embeddings of tokens become that of a text is in a file of its own.
+/// A separate file says how the embeddings of tokens are pooled to that of a text.
 #[test]
 fn pooling_of_embeddings_is_read() {
     let config = json!({
@@ -335,7 +335,7 @@ fn pooling_of_embeddings_is_read() {
     assert!(folder.refused(&[]).contains("1_Pooling/config.json"));
 }
 
-/// What llama.cpp computes otherwise for long texts only is a note.
+/// If llama.cpp computes differently only for long texts, there is a note.
 #[test]
 fn windows_that_llama_cpp_ignores_are_noted() {
     let mut folder = Folder::llama();
@@ -347,7 +347,7 @@ fn windows_that_llama_cpp_ignores_are_noted() {
     assert_eq!(run.status, 0);
 }
 
-/// An adapter of rank 16, of halves, for one projection of each layer.
+/// Makes an adapter of rank 16, in 16-bit floats, for one projection of each layer.
 fn adapter(folder: &Folder) -> PathBuf {
     let adapter = folder.dir.path().join("adapter");
     let mut tensors = Vec::new();
@@ -368,7 +368,8 @@ fn adapter(folder: &Folder) -> PathBuf {
     adapter
 }
 
-/// What is said of adapters: the steps of a dry run, before and after the map; what a merge changes; what a written adapter is.
+/// How adapters are reported: the steps of a dry run, before and after the map; the result of a merge; a
+/// written adapter.
 #[test]
 fn adapters_are_seen() {
     let mut folder = Folder::llama();
@@ -394,7 +395,7 @@ fn adapters_are_seen() {
         .find(|own| own["tensor"] == "blk.1.attn_q.weight")
         .unwrap();
     let steps = q["steps"].to_string();
-    // The map moves the rows of B, before the product is computed.
+    // The map moves the rows of B before the product is computed.
     assert!(
         steps.contains("lora_B.weight, cast f32, reshape [2, 2, 2, 16]") && steps.contains("× 2)"),
         "{steps}"
@@ -418,12 +419,12 @@ fn adapters_are_seen() {
     assert!(run.status == 1 && run.stderr.contains("--base FOLDER"), "{}", run.stderr);
     let run = modelfmt([Path::new("convert"), &adapter, &written, Path::new("--base"), &base]);
     assert_eq!(run.status, 0, "{}", run.stderr);
-    // Back through the map, it gives the folder the same weights.
+    // Mapped back, it gives the folder the same weights.
     let again = at("again.safetensors");
     let run = modelfmt([Path::new("convert"), &base, &again, lora, &written]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert!(fs::read(&again).unwrap() == fs::read(&merged).unwrap());
-    // Names and shapes of another family are the same, but not the order of rows.
+    // Another family has the same names and shapes, but another order of rows.
     folder.set("model_type", json!("qwen3"));
     folder.set("head_dim", json!(4));
     for layer in 0..2 {

@@ -45,7 +45,7 @@ fn a_folder_comes_back() {
         keys.iter().all(|key| found[key].as_array().is_some_and(Vec::is_empty))
     };
     assert!(is_empty(&found, &["only_in_b", "changed"]), "{found}");
-    // The folder makes the same GGUF again, but for its name and what was left out.
+    // The folder becomes the same GGUF again, except for its name and what was left out.
     run("convert back/ out/again.gguf --quiet").ok();
     let found = diff("diff out/m.gguf out/again.gguf --json");
     assert!(is_empty(&found, &["only_in_a", "only_in_b", "changed"]), "{found}");
@@ -70,7 +70,7 @@ fn what_is_refused_names_what_helps() {
         assert!(done.stderr.contains(why), "{args}: {}", done.stderr);
         assert!(!folder.path().join("back").exists(), "{args}");
     }
-    // Without what travels, the types of norms are not known.
+    // Without the metadata that carry the map, the types of norms are not known.
     run("edit out/m.gguf --unset modelfmt.hub.map --quiet").ok();
     let done = run("convert out/m.gguf back/ --to hf");
     assert_eq!(done.status, 1);
@@ -104,13 +104,13 @@ fn a_batch_makes_a_model_again_if_what_is_beside_it_has_changed() {
     assert!(said.contains("--force replaces it") && !said.contains("done before"), "{said}");
     let said = run(&format!("{command} --force"));
     assert!(said.contains("1 model converted"), "{said}");
-    // A config without a family is told from none.
+    // A config without a family is distinguished from a missing config.
     fs::write(&config, "{}").unwrap();
     let said = run("convert in/model.safetensors new.gguf");
     assert!(said.contains("because the config.json beside the model has no `model_type`"), "{said}");
 }
 
-/// The weights get another type, and what is beside them stays, but for the type that config.json states.
+/// The weights get another type, and the other files stay the same, except for the type in config.json.
 #[test]
 fn a_folder_becomes_another() {
     let folder = folder(&CONFIG.replacen('{', r#"{"torch_dtype": "float32", "#, 1));
@@ -128,7 +128,7 @@ fn a_folder_becomes_another() {
     assert_eq!(found["metadata"][0]["key"], "config.json.torch_dtype", "{found}");
     assert_eq!(found["metadata"].as_array().map(Vec::len), Some(1), "{found}");
     assert!(found["changed"].as_array().unwrap().iter().all(|one| one["what"][0] == "dtype"), "{found}");
-    // The licence goes into a GGUF, and comes back with the card.
+    // The licence is stored in a GGUF, and comes back with the card.
     fs::create_dir(folder.path().join("out")).unwrap();
     run("convert half/ out/m.gguf --quiet").ok();
     let license = run("inspect out/m.gguf --get general.license").ok();
@@ -137,7 +137,7 @@ fn a_folder_becomes_another() {
     assert_eq!(text("back/README.md"), text("README.md"));
     run("convert out/m.gguf wide/ --to hf --cast f32 --quiet").ok();
     assert!(text("wide/config.json").contains("float32"), "{}", text("wide/config.json"));
-    // Spaces and the order of keys are no difference to a proof.
+    // Spaces and the order of keys make no difference to a proof.
     fs::write(folder.path().join("back/generation_config.json"), "{ \"temperature\": 0.6 }").unwrap();
     let proof = run("prove half/ back/ --json");
     assert!(!proof.stdout.contains("generation_config.json\",\"result\":\"changed"), "{}", proof.stdout);

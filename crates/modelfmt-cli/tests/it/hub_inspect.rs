@@ -1,4 +1,5 @@
-//! Model folders of the hub: what they are, what a map would make of them, and what a conversion would do to their tensors.
+//! Hub folders: what they are, what a map would make of them, and what a conversion would do to their
+//! tensors.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -12,7 +13,7 @@ use crate::common::modelfmt_in;
 pub(crate) const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16, "num_attention_heads": 2,
     "num_key_value_heads": 1, "num_hidden_layers": 1, "intermediate_size": 32, "vocab_size": 24, "tie_word_embeddings": true}"#;
 
-/// A folder with a model of the family llama, of one layer.
+/// Makes a folder with a model of the family llama, with one layer.
 pub(crate) fn folder(config: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("config.json"), config).unwrap();
@@ -54,12 +55,12 @@ fn inspect_says_what_a_model_is() {
     let found = run("inspect model.safetensors --json").json();
     let expected = json!({"family": "llama", "parameters": 2740, "layers": 1, "hidden": 16, "vocabulary": 24, "tied": true, "kind": "model"});
     assert_eq!(found["model"], expected);
-    // A GGUF says it itself.
+    // A GGUF has this information itself.
     fs::create_dir(folder.path().join("out")).unwrap();
     assert_eq!(run("convert model.safetensors out/m.gguf --quiet").status, 0);
     assert_eq!(run("inspect out/m.gguf --json").json()["model"]["layers"], 1);
     assert_eq!(run("inspect out/m.gguf --json").json()["model"]["tied"], true);
-    // A config that the pin does not cover says nothing.
+    // A config that the pin does not cover is ignored.
     let hash = run("outboard model.safetensors --quiet").ok();
     let pinned = run(&format!("inspect model.safetensors --json --pin b3:{}", hash.trim())).json();
     let unknown = json!({"family": null, "parameters": 2740, "layers": null, "hidden": null, "vocabulary": null, "tied": null, "kind": "other"});
@@ -81,7 +82,7 @@ fn adapters_and_models_of_vectors_are_told_apart() {
     fs::write(folder.path().join("adapter_config.json"), adapter).unwrap();
     let text = modelfmt_in(folder.path(), "inspect model.safetensors --summary").ok();
     assert_eq!(text.lines().nth(1), Some("LoRA r=16 for org/base · 2,740 parameters · bf16"), "{text}");
-    // What a stranger writes there is printed without what a terminal would obey.
+    // Text of strangers is printed without characters that a terminal would obey.
     fs::write(folder.path().join("adapter_config.json"), r#"{"base_model_name_or_path": "a\u001b[2Jb"}"#)
         .unwrap();
     let text = modelfmt_in(folder.path(), "inspect model.safetensors --summary").ok();
@@ -128,7 +129,8 @@ fn a_dry_run_lists_programs_and_what_is_left_out() {
     assert!(text.ends_with("\nleft out: model.layers.0.self_attn.rotary_emb.inv_freq\n"), "{text}");
 }
 
-/// The bytes of a safetensors file: names, dtypes and shapes of tensors, whose bytes are all the same.
+/// Returns the bytes of a safetensors file with these names, dtypes, shapes and lengths. All bytes of the
+/// values are the same.
 fn safetensors(tensors: &[(&str, &str, &[u64], usize)], byte: u8) -> Vec<u8> {
     let (mut header, mut at) = (serde_json::Map::new(), 0);
     for (name, dtype, shape, nbytes) in tensors {
@@ -170,7 +172,7 @@ fn weights_in_several_tensors_are_shown_and_decoded() {
         "tensors": names, "problem": null}]);
     assert_eq!(found["weights"], expected);
     assert_eq!(found["model"]["scheme"], "gptq (u4 in groups of 32)");
-    // Without the option, a folder does not become a GGUF.
+    // Without the option, a folder with such weights does not become a GGUF.
     let refused = run("convert model.safetensors m.gguf");
     let why = "1 weight is stored as gptq (u4 in groups of 32); --dequantize f16 decodes them";
     assert!(refused.status == 1 && refused.stderr.contains(why), "{}", refused.stderr);
@@ -181,10 +183,10 @@ fn weights_in_several_tensors_are_shown_and_decoded() {
         done.stderr
     );
     assert!(done.stderr.contains("f16"), "{}", done.stderr);
-    // Each number is 1 or 3, and each zero point one more than stored.
+    // Each number is 1 or 3, and each zero point is one more than stored.
     let shown = run("show out.safetensors model.layers.0.mlp.up_proj.weight --json").json();
     assert_eq!(shown["tensors"][0]["dtype"], "f16", "{shown}");
-    // The weight has a name of its own for other commands, too.
+    // Other commands know the weight under its own name, too.
     let shown = run(&format!("show model.safetensors {name} --json")).json();
     assert_eq!(
         (&shown["tensors"][0]["dtype"], &shown["tensors"][0]["shape"]),

@@ -1,10 +1,10 @@
-//! `modelfmt inspect`: several files, other orders, sums, and lines as wide as they may be.
+//! `modelfmt inspect`: several files, other orders, sums, and the width of lines.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::common::{command, modelfmt, program, testdata};
 use serde_json::{Value, json};
 
-/// What it prints where lines are that wide.
+/// Returns the output for lines of this width.
 fn printed(columns: &str, args: &[&str]) -> String {
     let output = command(program()).arg("inspect").args(args).env("COLUMNS", columns).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -33,7 +33,7 @@ fn lines_fit_where_their_width_is_known() {
             }
         }
     }
-    // A wide line shows more than 200 characters of a value, a narrow one less.
+    // A wide line shows more than 200 characters of a value, a narrow one fewer.
     let aero = testdata("reference/one-shard.aero");
     let aero = aero.to_str().unwrap();
     let wide = longest(&printed("300", &[aero]));
@@ -41,11 +41,11 @@ fn lines_fit_where_their_width_is_known() {
     // A name is never cut.
     let narrow = printed("20", &[aero, "--tensors", "after.*"]);
     assert!(narrow.contains("   after.odd.f32\n       f32  [5]  20 B\n"), "{narrow}");
-    // What is no number says nothing.
+    // A width that is not a number is ignored.
     assert_eq!(printed("0", &[aero]), printed("wide", &[aero]));
 }
 
-/// The sum of the lines of a table would be too wide here, though each line has room.
+/// Together, the columns of a table would be too wide here, although each line has room.
 #[test]
 fn a_line_of_a_tree_is_a_tensor_where_it_has_room() {
     let aero = testdata("reference/one-shard.aero");
@@ -110,7 +110,7 @@ fn tensors_are_sorted_grouped_and_summed_up() {
     assert_eq!((sum("tensors"), sum("nbytes")), (18, object["summary"]["nbytes"].as_u64().unwrap()));
 }
 
-/// No line is longer than the terminal is wide, if it is wide enough for the longest name.
+/// No line is longer than the width of the terminal, if that is enough for the longest name.
 #[test]
 fn the_list_of_a_set_fits_sixty_columns() {
     let path = testdata("safetensors/set.safetensors.index.json");
@@ -123,7 +123,7 @@ fn the_list_of_a_set_fits_sixty_columns() {
     }
 }
 
-/// A list that is cut says how long it is, such as a tokenizer's.
+/// A long list that is cut, such as a tokenizer's, shows its length.
 #[test]
 fn a_long_list_says_how_many_items_it_has() {
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn a_long_list_says_how_many_items_it_has() {
     assert!(text.contains("… (32,000 in all)") && longest(&text) <= 60, "{text}");
 }
 
-/// Writes a safetensors file of zeros, which takes no room on the disk.
+/// Writes a safetensors file of zeros, which takes no space on the disk.
 fn write_sparse(path: &std::path::Path, tensors: impl IntoIterator<Item = (String, &'static str, Vec<u64>)>) {
     let (mut entries, mut at) = (Vec::new(), 0);
     for (name, dtype, shape) in tensors {
@@ -153,7 +153,8 @@ fn write_sparse(path: &std::path::Path, tensors: impl IntoIterator<Item = (Strin
     std::fs::File::options().write(true).open(path).unwrap().set_len(head.len() as u64 + at).unwrap();
 }
 
-/// The tensors of a Llama of 7 billion parameters, in the order of their names, as the hub has them. Every third layer has one in f32.
+/// Returns the tensors of a Llama with 7 billion parameters in the order of their names, as on the hub. Every
+/// third layer has one in f32.
 fn llama() -> Vec<(String, &'static str, Vec<u64>)> {
     let layer = |layer: u64| {
         let of = |name: &str, shape: &[u64]| {
@@ -198,7 +199,7 @@ fn a_llama_is_on_one_screen() {
         .filter_map(|line| line.char_indices().position(|(at, _)| line[at..].starts_with("iB")))
         .collect();
     assert!(ends.len() == 12 && ends.iter().all(|end| *end == ends[0]), "{wide}");
-    // What was asked for is listed each.
+    // Tensors that were chosen are listed one by one.
     let lines = |args: &[&str]| {
         let text = printed("200", &[&[path], args].concat());
         text.lines().filter(|line| line.contains(".weight  ")).count()
@@ -206,7 +207,7 @@ fn a_llama_is_on_one_screen() {
     assert_eq!((lines(&["--all"]), lines(&["--sort", "name"]), lines(&["--top", "40"])), (291, 291, 40));
     assert_eq!(lines(&["--tensors", "*.3.*"]), 9);
     assert_eq!(modelfmt(["inspect", path, "--all", "--tree"]).status, 2);
-    // The order of the file and all tensors stay in JSON.
+    // JSON keeps the order of the file and all tensors.
     let object = modelfmt(["inspect", "--json", path]).json();
     assert_eq!(object["tensors"].as_array().unwrap().len(), 291);
 }

@@ -1,4 +1,4 @@
-//! What the program leaves alone, and how it does with less than it would like.
+//! Files that the program leaves alone, and how it works with few resources.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -12,7 +12,7 @@ use testkit::signals::{self, hears_signals};
 
 use crate::common::{command, fill_header, modelfmt_in, program};
 
-/// A safetensors file with tensors of so many bytes each.
+/// Writes a safetensors file with tensors of `nbytes` bytes each.
 fn model(path: &Path, tensors: usize, nbytes: usize) {
     let entry = |n: usize| {
         let (begin, end) = (n * nbytes, (n + 1) * nbytes);
@@ -32,7 +32,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// How the names of temporary files for a target begin: 64 bits of FNV-1a.
+/// Returns how the names of temporary files for a target begin, with 64 bits of FNV-1a.
 fn prefix(target: &str) -> String {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     format!(".modelfmt-{:016x}-", target.bytes().fold(0xcbf2_9ce4_8422_2325, step))
@@ -52,7 +52,7 @@ fn a_model_with_the_name_of_a_temporary_file_is_read_and_kept() {
             assert_eq!(fs::read(&path).unwrap(), before);
         }
         assert_eq!(names(folder.path()), [name, "out.aero"]);
-        // What is a leftover, and is not being read, goes.
+        // A leftover that is not being read is removed.
         modelfmt_in(folder.path(), "convert out.aero other.mag --cast *=i8").ok();
         modelfmt_in(folder.path(), "convert other.mag out.aero --force").ok();
         assert_eq!(path.exists(), name == ".out.aero.partial");
@@ -83,7 +83,7 @@ fn what_is_read_is_not_replaced() {
         let error = modelfmt_in(folder.path(), args).error();
         assert!(error.contains("input"), "{args}: {error}");
     }
-    // Also where it comes from standard input.
+    // Also if the model comes from standard input.
     let run = command(program())
         .current_dir(folder.path())
         .args(["convert", "-", "hard.safetensors", "--force"])
@@ -93,7 +93,7 @@ fn what_is_read_is_not_replaced() {
     assert!(String::from_utf8(run.stderr).unwrap().contains("input"));
     assert_eq!(fs::read(path("m.safetensors")).unwrap(), before);
     assert_eq!(names(folder.path()).len(), 5);
-    // A link to something else is replaced, and what it leads to is not.
+    // A link to another file is replaced, and the file is not.
     fs::write(path("file"), "mine").unwrap();
     symlink("file", path("link.mag")).unwrap();
     modelfmt_in(folder.path(), "convert m.safetensors link.mag --cast *=i8 --force").ok();
@@ -156,7 +156,7 @@ fn files_of_other_sets_are_not_replaced() {
     let error = modelfmt_in(folder.path(), "extract m.safetensors t0 -o x.bin --force").error();
     assert!(error.contains("x.bin") && error.contains("pytorch_model.bin.index.json"), "{error}");
     assert_eq!(fs::read(path("x.bin")).unwrap(), b"weights");
-    // A set that was written before its files were named after it, beside one that is written now.
+    // A set from the time when its files were not named after it, next to a set that is written now.
     modelfmt_in(folder.path(), "convert m.safetensors a.aeroset.json --shard-size 100").ok();
     for (now, then) in [
         ("a.index.aero", "index.aero"),
@@ -181,7 +181,7 @@ fn files_of_other_sets_are_not_replaced() {
     assert!(!path("index.aero").exists() && !path("part-000.aero").exists());
 }
 
-/// No thread begins in this process: each asks for a stack that no system has.
+/// Prevents threads in the process: each would need a stack that no system has.
 fn without_threads(folder: &Path) -> Command {
     let mut command = command(program());
     command.current_dir(folder).env("RUST_MIN_STACK", (1u64 << 50).to_string());

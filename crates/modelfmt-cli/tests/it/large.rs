@@ -1,5 +1,5 @@
-//! Models larger than the memory that converting them may take, and conversions that are interrupted. The models are
-//! sparse files, which take no room on the disk.
+//! Models larger than the memory that converting them may take, and conversions that are interrupted. The
+//! models are sparse files, which take no space on the disk.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -13,7 +13,7 @@ use crate::common::{command, program};
 
 const GIB: u64 = 1 << 30;
 
-/// A safetensors file of `tensors` tensors of 256 MiB each, all zeros.
+/// Writes a safetensors file of `tensors` tensors of 256 MiB each, all zeros.
 fn sparse_model(path: &Path, tensors: u64) {
     let size = GIB / 4;
     let entry = |i: u64| {
@@ -34,13 +34,14 @@ fn start(folder: &Path, args: &str) -> Child {
     testkit::signals::hears_signals(&mut command).spawn().unwrap()
 }
 
-/// Waits for the process and gives the most memory that it held, in KiB.
+/// Waits for the process and returns the most memory that it held, in KiB.
 fn peak_memory(child: Child) -> u64 {
     peaks(child).0
 }
 
-/// Waits for the process and gives the most memory that it held, in KiB, and that without the pages of files, such as the program's own, of which a
-/// build without optimization has many. The system keeps the first peak, so looking now and then misses nothing but the very end.
+/// Waits for the process and returns the most memory that it held, in KiB, with and without the pages of
+/// files. These include the program's own pages, which are many in a build without optimization. The system
+/// keeps the first peak, so polling misses it only at the very end.
 fn peaks(mut child: Child) -> (u64, u64) {
     let status = format!("/proc/{}/status", child.id());
     let (mut peak, mut without_files) = (0, 0);
@@ -60,7 +61,7 @@ fn peaks(mut child: Child) -> (u64, u64) {
     }
 }
 
-/// Half a million metadata keys, in a file of 5 MB: none takes more than a few times its bytes.
+/// Half a million metadata keys in a file of 5 MB: no command takes more than a few times the file's size.
 #[test]
 fn many_keys_take_a_bounded_multiple_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +77,7 @@ fn many_keys_take_a_bounded_multiple_of_the_file() {
         ("convert m.safetensors m.oinf --lossy", 40),
     ] {
         let mut child = start(folder.path(), args);
-        // It may say more than a pipe has room for.
+        // The process may print more than a pipe can hold.
         let mut said = child.stderr.take().unwrap();
         let reading = std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         let peak = peak_memory(child);
@@ -107,7 +108,7 @@ fn memory_does_not_grow_with_the_model() {
     }
 }
 
-/// A GGUF file without tensors, with one key: a list of `len` bytes.
+/// Writes a GGUF file without tensors, with one key: a list of `len` bytes.
 fn file_with_a_list(path: &Path, len: u64) {
     let mut bytes = b"GGUF\x03\0\0\0".to_vec();
     [0u64, 1, 1].iter().for_each(|n| bytes.extend(n.to_le_bytes())); // no tensors, one key, of one byte
@@ -118,7 +119,7 @@ fn file_with_a_list(path: &Path, len: u64) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Of a long list in the metadata, the beginning is shown; its whole text would be many times as long.
+/// Only the beginning of a long list in the metadata is shown; its whole text would be many times as long.
 #[test]
 fn a_long_list_is_shown_in_no_more_memory_than_it_takes() {
     const LEN: u64 = 20 << 20;
@@ -126,10 +127,10 @@ fn a_long_list_is_shown_in_no_more_memory_than_it_takes() {
     file_with_a_list(&folder.path().join("half.gguf"), LEN / 2);
     file_with_a_list(&folder.path().join("list.gguf"), LEN);
     for command in ["inspect", "show"] {
-        // What the program itself takes, which in a debug build is not little, is in both and cancels out.
+        // The memory of the program itself, which is large in a debug build, is in both and cancels out.
         let half = peak_memory(start(folder.path(), &format!("{command} half.gguf")));
         let peak = peak_memory(start(folder.path(), &format!("{command} list.gguf")));
-        // As the list stands in the file, and as a tree, in which a byte takes up to two.
+        // The list as in the file, and as a tree, in which a byte takes up to two.
         let grown = peak.saturating_sub(half);
         assert!(
             half > LEN >> 10 && grown <= 3 * (LEN >> 11) + (4 << 10),

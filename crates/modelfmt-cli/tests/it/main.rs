@@ -1,4 +1,5 @@
-//! The tests of this crate, a module for each subject, in one program: a program for each would be linked with all that the crate needs.
+//! The tests of this crate, a module for each subject. They are one program, because each further program
+//! would link everything again.
 
 #[cfg(unix)]
 mod action;
@@ -39,7 +40,7 @@ mod report;
 mod sealed;
 mod sealed_sets;
 mod sealing;
-/// A server that the tests of modelfmt-remote read from, too.
+/// A server that the tests of modelfmt-remote use, too.
 #[cfg(feature = "remote")]
 #[path = "../../../modelfmt-remote/tests/it/common/mod.rs"]
 mod server;

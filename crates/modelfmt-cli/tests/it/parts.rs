@@ -1,4 +1,4 @@
-//! Sets of more files than a process may have open.
+//! Sets with more files than a process may have open.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 

@@ -1,4 +1,4 @@
-//! Outboards, and commands that are told what a file must be.
+//! Outboards, and commands with a pin for a file.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::common::{modelfmt, modelfmt_in, testdata};
 use serde_json::{Value, json};
 
-/// A safetensors file of some groups, in a folder of its own.
+/// Makes a safetensors file of some groups, in its own folder.
 fn model() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let values: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
@@ -39,7 +39,7 @@ fn an_outboard_is_written_once_and_its_hash_printed() {
     flip(&path, 3);
     modelfmt_in(folder.path(), "outboard m.safetensors --force --quiet").ok();
     assert_eq!(std::fs::read(&path).unwrap(), outboard);
-    // Any file has one, and that of a small one is empty.
+    // Any file can have an outboard; that of a small file is empty.
     std::fs::write(folder.path().join("note"), "hello").unwrap();
     assert_eq!(
         modelfmt_in(folder.path(), "outboard note").ok().trim(),
@@ -84,7 +84,7 @@ fn damage_is_named_and_nothing_is_made_of_it() {
     modelfmt_in(folder.path(), "outboard m.safetensors").ok();
     flip(&folder.path().join("m.safetensors"), 60_000);
     let pin = format!("--pin b3:{hash}");
-    // The header is in another group, and is read.
+    // The header is in another group, and can be read.
     modelfmt_in(folder.path(), &format!("inspect m.safetensors {pin}")).ok();
     let run = modelfmt_in(folder.path(), &format!("convert m.safetensors m.aero {pin}"));
     assert!(
@@ -108,17 +108,18 @@ fn damage_is_named_and_nothing_is_made_of_it() {
             "tensor \"w\": bytes 49152 to 65536 are not those of b3:{hash}: the file is damaged, was changed, or is another one"
         ))]
     );
-    // Without a pin there is nothing that would say it.
+    // Without a pin, nothing would show the damage.
     let report = modelfmt_in(folder.path(), "verify m.safetensors --json").json();
     assert_eq!((&report["pin"], &report["ok"]), (&Value::Null, &json!(true)));
-    // In JSON the error has a code.
+    // In JSON, the error has a code.
     flip(&folder.path().join("m.safetensors"), 5);
     let run = modelfmt_in(folder.path(), &format!("inspect m.safetensors --json {pin}"));
     let error: Value = serde_json::from_str(&run.stderr).unwrap();
     assert_eq!((run.status, &error["code"]), (1, &json!("damaged")), "{error}");
 }
 
-/// Every damaged group is found, runs of them are one finding, and each names the tensors whose values lie there.
+/// Every damaged group is found, adjacent ones are a single finding, and each finding names the tensors whose
+/// values it affects.
 #[test]
 fn damaged_ranges_name_their_tensors() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +144,8 @@ fn damaged_ranges_name_their_tensors() {
     std::fs::write(&path, &bytes).unwrap();
     let hash = modelfmt_in(folder.path(), "outboard m.safetensors").ok().trim().to_owned();
     let pin = format!("--pin b3:{hash}");
-    // The small tensors and the start of w; two groups in a row, across pieces of 1 MiB; one more in the same piece; the last.
+    // The small tensors and the start of w; two adjacent groups, across pieces of 1 MiB; another in the same
+    // piece; the last.
     for at in [50_000, (1 << 20) - 1, 1 << 20, (1 << 20) + 5 * group, bytes.len() - 1] {
         flip(&path, at);
     }
@@ -199,12 +201,12 @@ fn a_conversion_writes_outboards_of_what_it_writes() {
     let pins = modelfmt_in(folder.path(), "inspect m.aero --json").json()["pins"].clone();
     assert!(pins[0].as_str().unwrap().starts_with("aero:"), "{pins}");
     assert_eq!(pins[1], json!(format!("b3:{hash}")));
-    // Nothing is begun where the outboard could not be written.
+    // Nothing is written if the outboard could not be written.
     std::fs::write(folder.path().join("n.safetensors.obao4"), "x").unwrap();
     let error = modelfmt_in(folder.path(), "convert m.safetensors n.safetensors --outboard").error();
     assert_eq!(error, "error: n.safetensors.obao4: exists already; --force replaces it");
     assert!(!folder.path().join("n.safetensors").exists());
-    // Without --outboard an old one stays, and a note says of what it is.
+    // Without --outboard, an old outboard stays, and a note says that it belongs to another file.
     let run = modelfmt_in(folder.path(), "convert m.safetensors m.aero --force");
     assert!(run.stderr.contains("note: m.aero.obao4 is the outboard of another file"), "{}", run.stderr);
     let run = modelfmt_in(folder.path(), "convert m.safetensors s.aeroset.json --shard-size 1KiB --outboard");

@@ -1,5 +1,5 @@
-//! Policies: whatever command reads a file, and by whatever path, the file is judged. Each refusal has a twin that is allowed, by the
-//! same command and the same policy.
+//! Policies: every file is judged, whichever command reads it and by whichever path. Each refusal has an
+//! allowed counterpart, with the same command and the same policy.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use modelfmt_keys::{KeyType, PrivateKey};
 
 use crate::common::{Run, command, modelfmt, program};
 
-/// Which files a row is about: `{}` in its arguments is `good` or `evil`, and only the former is allowed.
+/// Commands that read files: `{}` in the arguments is `good` or `evil`, and only the former is allowed.
 const READERS: &[(&str, &[&str])] = &[
     ("inspect", &["inspect", "{}/m.safetensors"]),
     ("inspect", &["inspect", "--hash", "good/m.safetensors", "{}/m.safetensors"]),
@@ -87,7 +87,7 @@ const OTHERS: &[&str] = &["keygen", "completions", "man", "help"];
 /// A working folder with models in `good` and in `evil`.
 struct Place(tempfile::TempDir);
 
-/// A safetensors file with tensors of f32.
+/// Returns a safetensors file with tensors of f32.
 fn safetensors(tensors: &[(&str, &[u64], f32)]) -> Vec<u8> {
     let (mut header, mut values) = (Vec::new(), Vec::new());
     for (name, shape, value) in tensors {
@@ -175,7 +175,7 @@ impl Place {
         }
     }
 
-    /// A Llama of one layer.
+    /// Writes a Llama with one layer.
     fn hub(&self, side: &str) {
         self.write(
             &format!("{side}/hub/config.json"),
@@ -218,7 +218,7 @@ impl Place {
         fs::write(path, bytes).unwrap();
     }
 
-    /// Writes a policy of one rule; ROOT in it is this folder.
+    /// Writes a policy with one rule, in which ROOT is this folder.
     fn policy(&self, rule: &str) {
         self.whole(&format!("[[rule]]\n{rule}"));
     }
@@ -242,7 +242,7 @@ impl Place {
         assert_eq!(run.status, 0, "{args:?}\n{}{}", run.stdout, run.stderr);
     }
 
-    /// What is said of a file that is refused.
+    /// Returns the error about a file that is refused.
     #[track_caller]
     fn refuses(&self, args: &[&str]) -> String {
         let run = self.judged(args);
@@ -281,7 +281,7 @@ fn no_command_is_missing_in_the_table() {
     let help = modelfmt(["--help"]).ok();
     let commands =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A line that goes on begins further to the right.
+    // A continuation line is indented further.
     let commands = commands.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let commands: BTreeSet<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
     let known = READERS.iter().map(|(command, _)| *command).chain(OTHERS.iter().copied()).chain(["fetch"]);
@@ -353,7 +353,7 @@ fn standard_input_takes_the_default() {
             assert_eq!(inspect(script).status, status, "{default}{script}");
         }
     }
-    // What no rule matches takes the default as well.
+    // The default also applies to files that no rule matches.
     place.whole("default = \"allow\"\n[[rule]]\nmatch = [\"ROOT/evil/**\"]\nformats = [\"gguf\"]");
     place.allows(&["inspect", "good/m.safetensors"]);
     place.refuses(&["inspect", "evil/m.safetensors"]);
@@ -373,7 +373,7 @@ fn the_first_rule_counts() {
     place.allows(&["inspect", "good/other.safetensors"]);
     place.whole(&(rule("**", "") + &rule("m.*", "formats = [\"gguf\"]")));
     place.allows(&["inspect", "good/m.safetensors"]);
-    // One star stays in the folder.
+    // A single star does not match subfolders.
     place.whole(&rule("*", ""));
     place.allows(&["inspect", "good/m.safetensors"]);
     place.refuses(&["inspect", "good/sub/m.safetensors"]);
@@ -399,7 +399,7 @@ fn what_a_rule_demands() {
     let (right, wrong) = (b3("good/m.safetensors"), b3("good/other.safetensors"));
     let pin = |hash: &str| format!("pins = {{ \"m.safetensors\" = \"b3:{hash}\" }}");
     for (rule, file, is_allowed) in [
-        // Signatures beside files.
+        // Signatures next to files.
         ("keys = [\"key.pub\"]", "other.safetensors", true),
         ("keys = [\"key.pub\"]", "m.safetensors", false),
         ("keys = [\"other.pub\"]", "other.safetensors", false),
@@ -409,7 +409,7 @@ fn what_a_rule_demands() {
         ("keys = [\"key.pub\"]", "signed/m.safetensors", true),
         ("keys = [\"key.pub\"]", "sub", false),
         ("keys = [\"inside.pub\"]", "other.safetensors", false),
-        // Signatures inside.
+        // Signatures inside files.
         ("keys = [\"inside.pub\"]", "s.apr", true),
         ("keys = [\"key.pub\"]", "s.apr", false),
         ("keys = [\"inside.pub\"]", "sealed.apr", false),
@@ -497,7 +497,7 @@ fn what_the_caller_demands_holds_as_well() {
         place.allows(&["inspect", &file, "--key", right]);
         assert_eq!(place.judged(&["inspect", &file, "--key", wrong]).status, 1);
     }
-    // The caller's key does not stand for that of the rule.
+    // The caller's key does not replace that of the rule.
     place.policy("match = [\"ROOT/good/**\"]\nkeys = [\"second.pub\", \"other.pub\"]");
     for (file, key) in [("s.apr", "inside.pub"), ("other.safetensors", "key.pub")] {
         place.refuses(&["inspect", &format!("good/{file}"), "--key", key]);
@@ -515,7 +515,7 @@ fn what_is_beside_a_model_is_judged_by_itself() {
     let place = Place::new();
     let names = |place: &Place| place.judged(&["convert", "good/hub", "out.gguf", "--force"]);
     assert_eq!(names(&place).status, 0);
-    // config.json has no format of a model, and may be pinned.
+    // config.json has no model format, and can be pinned.
     let config = blake3::hash(&fs::read(place.root().join("good/hub/config.json")).unwrap()).to_hex();
     for (hash, status) in [(config.to_string(), 0), ("0".repeat(64), 1)] {
         place.policy(&format!("match = [\"ROOT/good/**\"]\nformats = [\"safetensors\"]\npins = {{ \"config.json\" = \"b3:{hash}\" }}"));
@@ -524,7 +524,7 @@ fn what_is_beside_a_model_is_judged_by_itself() {
     place.policy("match = [\"ROOT/good/**/*.safetensors\"]");
     let said = names(&place).error();
     assert!(said.contains("no rule matches") && said.contains("hub/config.json"), "{said}");
-    // A rule with keys reads what the signature of the folder covers.
+    // A rule with keys allows reading what the signature of the folder covers.
     place.policy("match = [\"ROOT/good/**\"]\nkeys = [\"key.pub\"]");
     place.run(&["sign", "good/hub/model.safetensors", "--key", "key"]).ok();
     assert_eq!(names(&place).status, 1, "the config is not signed");
@@ -534,7 +534,7 @@ fn what_is_beside_a_model_is_judged_by_itself() {
     assert_eq!(run.status, 0, "{}", run.stderr);
 }
 
-/// Whoever puts a signature by another key beside a file takes nothing from that of its folder.
+/// A signature by another key next to a file does not invalidate that of its folder.
 #[test]
 fn a_signature_by_another_key_changes_nothing() {
     let place = Place::new();
@@ -543,7 +543,7 @@ fn a_signature_by_another_key_changes_nothing() {
     place.run(&["sign", "good/sub/m.safetensors", "--key", "other"]).ok();
     place.run(&["sign", "good/sub", "--key", "key"]).ok();
     place.allows(&["inspect", "good/sub/m.safetensors"]);
-    // Without that of the folder, it is by no key that counts.
+    // Without the signature of the folder, only a signature by an untrusted key remains.
     fs::remove_file(place.root().join("good/sub/model.sig")).unwrap();
     let said = place.refuses(&["inspect", "good/sub/m.safetensors"]);
     assert!(said.contains("m.safetensors.sig"), "{said}");
@@ -581,7 +581,7 @@ fn the_option_and_the_variable() {
         let status = if bad.is_empty() { 2 } else { 1 }; // an option without its value is wrong usage
         assert_eq!(with(None, &["inspect", "evil/m.safetensors", "--policy", bad]).status, status, "{bad:?}");
     }
-    // Before the command, too.
+    // Also before the command.
     assert_eq!(with(None, &["--policy", "policy.toml", "inspect", "evil/m.safetensors"]).status, 1);
     assert_eq!(with(Some(""), &["keygen", "--type", "p256", "-o", "new"]).status, 0);
 }
@@ -633,7 +633,7 @@ fn urls_are_judged_as_they_are_decoded() {
     fetched(&place, &origin);
 }
 
-/// What rules demand of a file at a URL.
+/// Checks the requirements of rules for a file at a URL.
 #[cfg(feature = "remote")]
 fn fetched(place: &Place, origin: &str) {
     let url = format!("http://{origin}/good/m.safetensors");
@@ -657,13 +657,14 @@ fn fetched(place: &Place, origin: &str) {
     }
 }
 
-/// Where code opens models without the options of its caller, and why that reads nothing that a policy has to judge.
+/// Places in the code that open models without the options of the caller, and why a policy need not judge
+/// what they read.
 const OPENED_ANEW: &[(&str, &str)] = &[
     ("modelfmt-cli/src/policy.rs", "it adds the policy"),
     ("modelfmt-py/src/policy.rs", "it adds the policy"),
     ("modelfmt-edit/src/edit/set.rs", "a preview of what is open, and the open files of a set"),
     ("modelfmt-edit/src/edit/check.rs", "a preview of what is open"),
-    ("modelfmt-remote/src/fetch/own.rs", "OUT, which a fetch repairs: it is judged by its URL"),
+    ("modelfmt-remote/src/fetch/own_hashes.rs", "OUT, which a fetch repairs: it is judged by its URL"),
 ];
 
 #[test]

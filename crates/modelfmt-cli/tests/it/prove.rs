@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{Run, modelfmt_in};
 
-/// A folder with a base and two keys, and what is made of the base.
+/// A folder with a base, models that are derived from the base, and two keys.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -53,7 +53,7 @@ impl Place {
 
 const STATEMENT: &str = "half.gguf.derivation.json";
 
-/// The payload of a statement.
+/// Returns the payload of a statement.
 fn payload(place: &Place) -> Value {
     let bundle: Value = serde_json::from_slice(&fs::read(place.path().join(STATEMENT)).unwrap()).unwrap();
     let text = bundle["dsseEnvelope"]["payload"].as_str().unwrap();
@@ -109,7 +109,7 @@ fn a_proof_is_signed_verified_and_compared() {
         unsigned.stderr
     );
 
-    // It exists already; another name of the file is no matter, and other bytes are.
+    // The statement exists already. Another name of the file does not matter, but other bytes do.
     place.fails("prove base.mag half.gguf --sign k", "--force replaces it");
     place.run("prove base.mag half.gguf --sign k --force").ok();
     fs::copy(place.path().join("half.gguf"), place.path().join("renamed.gguf")).unwrap();
@@ -117,12 +117,13 @@ fn a_proof_is_signed_verified_and_compared() {
     place.change("renamed.gguf", |bytes| *bytes.last_mut().unwrap() ^= 1);
     let changed = format!("verify renamed.gguf --derivation {STATEMENT} --key k.pub");
     place.fails(&changed, "its SHA-256 and its BLAKE3 differ");
-    // The same tensors in another file of BASE.
+    // The same tensors in another file as BASE.
     place.run("convert base.mag base.aero --quiet").ok();
     place.fails(&format!("prove base.aero half.gguf --against {STATEMENT} --key k.pub"), "BASE: ");
 }
 
-/// A signature of a model is no statement of a derivation, and the other way round, although the same key has signed both.
+/// A signature of a model is not accepted as a statement of a derivation, or the other way round, although
+/// the same key has signed both.
 #[test]
 fn statements_and_signatures_do_not_take_each_others_place() {
     let place = Place::new();
@@ -143,7 +144,7 @@ fn statements_and_signatures_do_not_take_each_others_place() {
 #[test]
 fn nothing_is_signed_unless_the_proof_holds() {
     let place = Place::new();
-    // The last tensor has 8 bytes, and padding follows.
+    // The last tensor has 8 bytes, followed by padding.
     place.change("half.gguf", |bytes| {
         let at = bytes.len() - 32;
         bytes[at] ^= 1;
@@ -155,7 +156,7 @@ fn nothing_is_signed_unless_the_proof_holds() {
     assert_eq!(place.run(&format!("verify half.gguf --derivation {STATEMENT}")).status, 2);
 }
 
-/// Two adapters have files of the same names, and each counts.
+/// Two adapters have files with the same names, and both are compared.
 #[test]
 fn a_proof_with_two_adapters_is_compared() {
     let place = Place::new();
@@ -197,7 +198,7 @@ fn a_proof_with_two_adapters_is_compared() {
     place.fails(&again, "lora/2/adapter_config.json");
 }
 
-/// What the maker of a statement has excused is said to those who verify it, and the files of a folder are its subjects.
+/// Verifying a statement shows what its maker has excused, and the files of a folder are its subjects.
 #[test]
 fn a_statement_says_what_was_excused_and_covers_the_folder() {
     let place = Place::new();

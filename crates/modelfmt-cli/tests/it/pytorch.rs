@@ -1,4 +1,4 @@
-//! Checkpoints of PyTorch and files of NumPy through the program.
+//! Checkpoints of PyTorch and files of NumPy.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -18,14 +18,14 @@ fn values(len: usize) -> Vec<u8> {
     (0..len).map(|n| (n * 37 % 251) as u8).collect()
 }
 
-/// A checkpoint with the tensors `a` and `b`, of storages of their own.
+/// A checkpoint with the tensors `a` and `b`, each in its own storage.
 fn checkpoint() -> Vec<u8> {
     let tensors = [TorchTensor::f32("a", "0", &[4, 6]), TorchTensor::f32("b", "1", &[3])];
     let pickle = torch_pickle(&tensors);
     torch_zip(&pickle, &[("0", &values(96)), ("1", &values(12))]).build()
 }
 
-/// A checkpoint that calls something beside its tensor.
+/// A checkpoint that calls a function in addition to its tensor.
 fn with_payload(key: &str) -> Vec<u8> {
     let mut pickle = Pickler::new(2);
     pickle.op(b"}(").text(key).tensor(&TorchTensor::f32("w", "0", &[2]));
@@ -59,7 +59,7 @@ fn a_wrong_crc_is_damage_to_whatever_reads_the_record() {
         assert!(failed.stderr.contains("--no-verify"), "{args}: {}", failed.stderr);
         assert_eq!(files_in(folder.path()), ["m.pt"], "{args}");
     }
-    // What is in another record is read.
+    // Tensors in another record can be read.
     run("extract m.pt a -o a.npy").ok();
     let verified = run("verify m.pt");
     assert!(verified.status == 1 && verified.stdout.contains("archive/data/1"), "{}", verified.stdout);
@@ -82,7 +82,7 @@ fn checkpoints_and_their_conversions_are_the_same() {
         let diff = run(&format!("diff {name} {name}.safetensors --ignore-metadata")).ok();
         assert!(diff.starts_with("same tensors, same values"), "{name}: {diff}");
     }
-    // What `extract` writes is a model again.
+    // The output of `extract` is again a model.
     run("extract a.bin * -o a.npz").ok();
     run("diff a.bin a.npz --ignore-metadata").ok();
 }
@@ -94,7 +94,7 @@ fn a_folder_with_a_checkpoint_alone_is_a_model() {
     fs::create_dir(&model).unwrap();
     fs::write(model.join("config.json"), "{\"hidden_size\": 4}").unwrap();
     fs::write(model.join("pytorch_model.bin"), checkpoint()).unwrap();
-    // What training leaves beside a checkpoint is no other model.
+    // Files that training leaves next to a checkpoint do not count as other models.
     for name in ["training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth"] {
         fs::write(model.join(name), with_payload("w")).unwrap();
     }
@@ -103,7 +103,7 @@ fn a_folder_with_a_checkpoint_alone_is_a_model() {
     assert_eq!((&found["format"], &found["path"]), (&json!("pytorch"), &json!("model")));
     run("convert model out.safetensors").ok();
     assert!(run("diff model out.safetensors").ok().starts_with("same tensors, same values"));
-    // Where there is a model of another format, that counts, and it is said.
+    // If there is also a model of another format, that one is used, with a note.
     fs::copy(folder.path().join("out.safetensors"), model.join("model.safetensors")).unwrap();
     let both = run("inspect model");
     assert!(both.stdout.starts_with("model: safetensors"), "{}", both.stdout);
@@ -151,7 +151,7 @@ fn what_a_pickle_calls_is_said_by_every_command() {
     let details = &run("inspect m.pt --json").json()["details"];
     assert_eq!(details, &json!({"protocol": 2, "globals": globals}));
 
-    // Of a set, the files say so.
+    // For a set, its files are reported.
     fs::write(folder.path().join("a.bin"), checkpoint()).unwrap();
     let index = r#"{"weight_map": {"a": "a.bin", "b": "a.bin", "w": "m.pt"}}"#;
     fs::write(folder.path().join("pytorch_model.bin.index.json"), index).unwrap();
@@ -212,7 +212,7 @@ fn a_part_of_a_checkpoint_is_the_model() {
     }
 }
 
-/// Who loads a folder may load any checkpoint in it.
+/// Programs that load a folder may load any checkpoint in it.
 #[test]
 fn check_looks_at_checkpoints_beside_the_model_of_a_folder() {
     let folder = tempfile::tempdir().unwrap();

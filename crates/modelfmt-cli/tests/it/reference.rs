@@ -1,4 +1,4 @@
-//! Files that the formats' own tools wrote hold what `expected.json` says, and pass verification.
+//! Files that the formats' own tools wrote match `expected.json` and pass verification.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -8,14 +8,14 @@ use std::path::Path;
 use crate::common::{modelfmt, testdata};
 use serde_json::Value;
 
-/// Each file of `testdata/reference` that is listed, with what it holds.
+/// Returns each listed file of `testdata/reference`, with its expected content.
 fn expected() -> Vec<(String, Value)> {
     let text = std::fs::read(testdata("reference/expected.json")).unwrap();
     let Value::Object(files) = serde_json::from_slice(&text).unwrap() else { panic!("an object") };
     files.into_iter().collect()
 }
 
-/// Those that open.
+/// Returns the files that can be opened.
 fn readable() -> impl Iterator<Item = (String, Value)> {
     expected().into_iter().filter(|(_, expected)| expected["refused"].is_null())
 }
@@ -31,7 +31,7 @@ fn verify(name: &str) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{name}: {error}: {}", run.stderr))
 }
 
-/// The files of `testdata/reference/` and the folders in it, without what describes them.
+/// Finds the files of `testdata/reference/` and of its folders, without the files that describe them.
 fn samples(folder: &Path, prefix: &str, found: &mut BTreeSet<String>, folders: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
@@ -45,7 +45,7 @@ fn samples(folder: &Path, prefix: &str, found: &mut BTreeSet<String>, folders: &
     }
 }
 
-/// The other files of the set that a listed file stands for.
+/// Returns the other files of the set that a listed file represents.
 fn siblings(name: &str) -> Vec<String> {
     let folder = name.rfind('/').map_or("", |end| &name[..=end]);
     let found = inspect(name);
@@ -76,7 +76,7 @@ fn inspect_agrees() {
             continue;
         }
         let found = inspect(&name);
-        // What is not whole opens; some entries say no more of it.
+        // Damaged files open; some entries say no more about them.
         if !expected["damaged"].is_null() && expected["tensors"].is_null() {
             continue;
         }
@@ -84,12 +84,12 @@ fn inspect_agrees() {
         let (rows, wanted) = (found["tensors"].as_array().unwrap(), expected["tensors"].as_array().unwrap());
         assert_eq!(rows.len(), wanted.len(), "{name}");
         for (row, wanted) in rows.iter().zip(wanted) {
-            // Whatever is expected: some entries say more than others.
+            // Compare what the entry has: some entries have more than others.
             for (key, wanted) in wanted.as_object().unwrap() {
                 assert_eq!(&row[key], wanted, "{name}: {key} of {}", row["name"]);
             }
             for key in ["name", "dtype", "shape", "nbytes"] {
-                // How long values would be that are not there, not every entry says.
+                // If a tensor has no values, some entries do not state how long these would be.
                 let is_said = wanted.get(key).is_some() || (key == "nbytes" && row["has_data"] == false);
                 assert!(is_said, "{name}: {key} of {} is not expected", row["name"]);
             }
@@ -131,7 +131,7 @@ fn verify_agrees() {
     }
 }
 
-/// What is not hashed is named, and nothing else is said to be so.
+/// Checks that the chunks without hashes are named, and no others.
 fn unhashed(name: &str, checks: &[Value], unhashed: &[Value]) {
     let Some(check) = checks.iter().find(|check| check["name"] == "chunk-hashes") else {
         return assert!(unhashed.is_empty(), "{name}");

@@ -1,4 +1,4 @@
-//! The program with URLs: what it reads, what it says, and what it never prints.
+//! The program with URLs: what it reads, what it prints, and what it never prints.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -10,12 +10,12 @@
 use crate::common::{Run, command, program};
 use crate::server::{Reply, Server};
 
-/// A server with the golden files, by their paths; other names are not found.
+/// Starts a server with the golden files, by their paths. Other names are not found.
 fn golden() -> Server {
     files_of(&crate::common::testdata(""))
 }
 
-/// A server with the files of a folder.
+/// Starts a server with the files of a folder.
 fn files_of(folder: &std::path::Path) -> Server {
     let testdata = folder.display().to_string();
     Server::start(move |request| {
@@ -33,7 +33,7 @@ fn files_of(folder: &std::path::Path) -> Server {
     })
 }
 
-/// Runs the program with an empty cache, with S3 at the server.
+/// Runs the program with an empty cache, and with the server as S3.
 fn run(server: &Server, args: &[&str]) -> Run {
     let cache = tempfile::tempdir().unwrap();
     let endpoint = format!("http://127.0.0.1:{}", server.port);
@@ -193,7 +193,7 @@ fn errors_name_the_file_and_no_secret() {
     assert!(lines[1].contains("\"ok\":true"), "{}", lines[1]);
 }
 
-/// A URL is quoted by whatever says what is wrong with an argument.
+/// Any message about an argument may quote a URL.
 #[test]
 fn no_message_shows_what_is_secret_in_a_url() {
     let server = golden();
@@ -273,7 +273,7 @@ fn a_silent_server_is_given_up_by_every_command() {
         assert_eq!(run.status, 1, "{args:?}: {all}");
         assert!(all.contains("less than 4 KiB came from the server within 0.2 s"), "{args:?}: {all}");
     }
-    // What is written is given up too; nobody says how far the server has got.
+    // Uploads are abandoned too, without saying how far the server has got.
     let args = ["convert", local.to_str().unwrap(), "s3://bucket/m.safetensors", "--stall-timeout", "0.2"];
     let written = run(&server, &args);
     assert!(
@@ -464,7 +464,7 @@ fn a_conversion_into_a_bucket_that_is_stopped_leaves_nothing() {
     }
 }
 
-/// Each part is decrypted and checked by itself, in a bucket too.
+/// Each part is decrypted and checked separately, also in a bucket.
 #[test]
 fn a_part_of_a_sealed_file_at_a_url_is_read_alone() {
     const LEN: usize = 16 << 20;
@@ -495,7 +495,7 @@ fn a_part_of_a_sealed_file_at_a_url_is_read_alone() {
         let ranges = server.requests().into_iter().filter_map(|request| request.range(u64::MAX / 2));
         let read: u64 = ranges.map(|range| range.end - range.start).sum();
         assert!(0 < read && read < LEN as u64 / 2, "{read} bytes are read");
-        // A byte of that part is changed, then one of the other tensor.
+        // Changes a byte of that part, then a byte of the other tensor.
         let good = std::fs::read(&sealed).unwrap();
         for (at, is_read) in [(good.len() - LEN + 5_000_000, true), (LEN / 2, false)] {
             let mut changed = good.clone();

@@ -1,4 +1,4 @@
-//! `report`: pages that are good HTML and show no markup of a model, whatever the model says.
+//! `report`: pages are valid HTML and contain no markup from a model, whatever the model says.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::common::{command, modelfmt_in, program, run, testdata};
 
-/// Prints what a page has, by Python's parser of HTML: elements, attributes, whether each element that must be is closed, and texts.
+/// Prints the content of a page as Python's HTML parser sees it: elements, attributes, whether all elements
+/// are closed, and texts.
 const PARSE: &str = r#"
 import html.parser, json, sys
 
@@ -53,7 +54,7 @@ assert not page.open, page.open
 print(json.dumps({"tags": sorted(page.tags), "attributes": sorted(page.attributes), "texts": page.texts, "faults": page.faults}))
 "#;
 
-/// All elements and attributes of pages. None of them runs or loads anything.
+/// All elements and attributes of pages. None of them can run or load anything.
 const TAGS: &str = "article b body br code dd details div dl dt footer h1 h2 h3 head header html i li main meta p path rect section \
                     small span style summary svg table tbody td th thead title tr ul";
 const ATTRIBUTES: &str = "aria-hidden charset class content d height http-equiv lang name open preserveaspectratio scope viewbox width y";
@@ -71,7 +72,7 @@ fn parsed(page: &Path) -> Vec<String> {
     list("texts")
 }
 
-/// A safetensors file of f32 with these names and shapes.
+/// Writes a safetensors file of f32 with these names and shapes.
 fn safetensors(
     path: &Path,
     metadata: &Value,
@@ -124,7 +125,7 @@ fn what_a_model_says_is_only_text() {
     here("report evil.safetensors -o one.html").ok();
     let texts = parsed(&place.path().join("one.html"));
     for name in HOSTILE {
-        // The parts of a name are lines of their own.
+        // The parts of a name are on separate lines.
         let last = name.rsplit(['.', '/']).next().unwrap();
         assert!(texts.iter().any(|text| text.ends_with(last)), "{name}");
         assert!(texts.contains(&format!("v{name}")), "{name}");
@@ -147,7 +148,7 @@ fn a_page_about_1000_tensors_is_small() {
             kinds.map(|kind| (format!("model.layers.{layer}.block.{kind}_proj.weight"), vec![40 + layer, 64]))
         })
         .collect();
-    // Noise, of which charts are longest.
+    // Noise, because its charts are the longest.
     let noise = |at: usize| {
         let mixed = (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40;
@@ -160,7 +161,7 @@ fn a_page_about_1000_tensors_is_small() {
     assert_eq!(page.matches("class=heat").count(), 1000);
     assert!(page.len() < 2_000_000, "{}", page.len());
     parsed(&place.path().join("m.html"));
-    // The threads do not change a byte.
+    // The number of threads does not change a byte.
     assert_eq!(here("report m.safetensors -o - --threads 1").ok(), page);
     assert_eq!(here("report m.safetensors -o - --threads 5").ok(), page);
 }
@@ -208,7 +209,7 @@ fn differences_are_shown() {
         assert!(page.contains(shown), "{shown}");
     }
     assert!(!page.contains("Changes by layer"));
-    // Of 16 values from 1 to 16, each twice as large: the norm of the difference is that of a.
+    // All 16 values from 1 to 16 are twice as large, so the norm of the difference equals that of a.
     safetensors(&b, &json!({"k": "old"}), &of(&[("gone", &[5]), ("before", &[7])]), |at| 2.0 * value(at));
     let page = here("report a.safetensors b.safetensors -o -").ok();
     assert!(page.contains("1 of 1 tensors changed, <b>1</b>"), "{page}");
@@ -236,7 +237,7 @@ fn faults_and_signers_are_shown() {
     here("keygen --type p256 -o other").ok();
     here("report m.safetensors --key other.pub -o out.html").error();
     assert!(!place.path().join("out.html").exists());
-    // A hash of the values that is wrong.
+    // A wrong hash of the values.
     let mut damaged = fs::read(testdata("reference/one-shard.aero")).unwrap();
     *damaged.last_mut().unwrap() ^= 1;
     fs::write(place.path().join("damaged.aero"), damaged).unwrap();

@@ -1,4 +1,4 @@
-//! Sealed APR2 files, read by the program: who has signed, who can open, and what is refused.
+//! The program reads sealed APR2 files: who has signed, who can open, and what is refused.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::fs;
@@ -52,7 +52,7 @@ impl Keys {
         PathBuf::from(self.folder.path()).join(name).display().to_string()
     }
 
-    /// Runs the program; no output has a secret.
+    /// Runs the program, and checks that the output has no secret.
     fn run(&self, args: &[&str]) -> (i32, String, String) {
         let run = modelfmt(args);
         let (out, err) = (run.stdout, run.stderr);
@@ -85,7 +85,7 @@ fn verify_says_who_has_signed_and_refuses_others() {
     assert!(code == 1 && out.contains("SealNoTrustedSignature"), "{out}");
     let (code, out, _) = keys.run(&["verify", "--key", &alice, "--min-revision", "8", &signed]);
     assert!(code == 1 && out.contains("SealRevision"), "{out}");
-    // Another command is as strict, and no other format counts as signed.
+    // Other commands are equally strict, and a file of another format does not count as signed.
     let (code, _, err) = keys.run(&["inspect", "--key", &mallory, &signed]);
     assert!(code == 1 && err.contains("SealNoTrustedSignature"), "{err}");
     let other = testkit::testdata("safetensors").join("dtypes.safetensors").display().to_string();
@@ -168,7 +168,7 @@ fn inspect_shows_what_a_sealed_file_claims() {
         (6, &true.into())
     );
     assert_eq!(shown["tensors"][0]["encoding"], "encrypted");
-    // What is no key is said, and not shown.
+    // An invalid key is reported without being shown.
     let (code, _, err) =
         keys.run(&["inspect", "--key-file", &keys.path("phrase"), &vector("encrypted-key.apr")]);
     assert!(code == 1 && err.contains("64 hex digits"), "{err}");

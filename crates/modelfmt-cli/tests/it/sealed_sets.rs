@@ -1,4 +1,4 @@
-//! The program signs and rekeys models of several files: every shard and the manifest change together.
+//! The program signs and rekeys models of several files: all shards and the manifest change together.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::common::Secrets;
 use serde_json::Value;
 
-/// A set in a folder of its own: its manifest.
+/// Makes a set in its own folder, and returns its manifest.
 fn set(keys: &Secrets, name: &str, with: &[&str]) -> String {
     fs::create_dir(keys.path(name)).unwrap();
     let out = keys.path(&format!("{name}/m.apr"));
@@ -19,7 +19,7 @@ fn set(keys: &Secrets, name: &str, with: &[&str]) -> String {
     out
 }
 
-/// The files of the folder of a manifest, by their names.
+/// Returns the files in the folder of a manifest, by their names.
 fn files(manifest: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(Path::new(manifest).parent().unwrap()).unwrap();
     entries
@@ -28,7 +28,7 @@ fn files(manifest: &str) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// The path of a shard.
+/// Returns the path of a shard.
 fn shard(manifest: &str, number: usize) -> PathBuf {
     let mut names = files(manifest).into_keys().filter(|name| name.contains("-of-"));
     Path::new(manifest).with_file_name(names.nth(number).unwrap())
@@ -54,12 +54,12 @@ fn a_set_that_is_not_sealed_is_signed_where_it_is() {
         assert!(keys.run(&["verify", &out, "--key", &b_public]).status == 1);
         assert!(is_same(&keys, &plain, &out, &[]));
         assert!(files(&plain).keys().eq(files(&out).keys()), "nothing is left behind");
-        // The second signature is in the manifest alone.
+        // The second signature is only in the manifest.
         let once = files(&out);
         keys.ok(&["sign", &out, "--key", &b]);
         let changed: Vec<_> = files(&out).into_iter().filter(|(name, bytes)| once[name] != *bytes).collect();
         assert!(changed.len() == 1 && changed[0].0 == "m.apr");
-        // The set has two signers, of which its shards have one.
+        // The set has two signers, and its shards have one of them.
         for (named, is_named) in [(&[][..], [false; 2]), (&["--key", &b_public], [false, true])] {
             let shown: Value =
                 serde_json::from_str(&keys.ok(&[&["inspect", "--json", &out], named].concat())).unwrap();
@@ -72,7 +72,7 @@ fn a_set_that_is_not_sealed_is_signed_where_it_is() {
         }
         let both = ["--key", &a_public, "--key", &b_public, "--threshold", "2", "--min-revision", "4"];
         keys.ok(&[&["verify", &out], &both[..]].concat());
-        // A shard of another set does not pass for one of this.
+        // A shard of another set is not accepted in this one.
         fs::copy(shard(&plain, 0), shard(&out, 0)).unwrap();
         assert!(keys.run(&["verify", &out, "--key", &a_public]).status == 1);
     }
@@ -123,7 +123,7 @@ fn rekey_changes_who_can_open_every_shard() {
     let error =
         keys.run(&["seal", &plain, "--rekey", "--identity", &other, "--to-recipient", &me_public]).error();
     assert!(error.contains("SealMissing") || error.contains("not encrypted"), "{error}");
-    // A shard alone is not.
+    // A single shard cannot be rekeyed.
     let shard = shard(&out, 0).display().to_string();
     let rekey = ["seal", &shard, "--rekey", "--identity", &other, "--to-recipient", &me_public];
     assert!(keys.run(&rekey).error().contains("name the manifest"));
@@ -167,14 +167,15 @@ fn a_set_hides_its_index() {
     }
     let wrong = keys.run(&["unseal", &out, &back, "--force", "--identity", &other]).error();
     assert!(wrong.contains("SealNoKey"), "{wrong}");
-    // Who can open it changes, and who has signed it: neither needs what the shards hide.
+    // The people who can open it change, and so do its signers. Neither needs the content that the shards
+    // hide.
     keys.ok(&["seal", &out, "--rekey", "--identity", &me, "--to-recipient", &other_public]);
     let next = keys.key("ed25519", "next");
     keys.ok(&["sign", &out, "--key", &next]);
     let both = ["--key", &public, "--key", &format!("{next}.pub"), "--threshold", "2", "--identity", &other];
     keys.ok(&[&["verify", &out], &both[..]].concat());
     assert!(is_same(&keys, &plain, &out, &["--identity", &other]));
-    // What is missing of a hidden set cannot be told from its manifest.
+    // If a shard of a hidden set is missing, the error names it. The manifest alone is not enough.
     fs::remove_file(shard(&out, 1)).unwrap();
     let error = keys.run(&["inspect", &out, "--identity", &other]).error();
     assert!(error.contains("-00002-of-"), "{error}");

@@ -1,4 +1,5 @@
-//! The program writes sealed APR2 files: who can open them and who cannot, what it refuses, and that it prints no secret.
+//! The program writes sealed APR2 files: who can open them and who cannot, what is refused, and that no
+//! secret is printed.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::fs;
@@ -7,7 +8,7 @@ use std::path::Path;
 use crate::common::Secrets;
 use serde_json::Value;
 
-/// A model that APR2 can hold as it is.
+/// Makes a model that APR2 can hold unchanged.
 fn plain(keys: &Secrets) -> String {
     let path = keys.path("plain.safetensors");
     let source = testkit::testdata("seal").join("signed.apr").display().to_string();
@@ -68,11 +69,11 @@ fn a_sealed_file_opens_for_those_who_were_named_and_nobody_else() {
             assert!(error.error().contains("SealRevision"));
         }
     }
-    // What is shown of a raw key is its name.
+    // A raw key is shown by its name.
     let shown: Value = serde_json::from_str(&keys.ok(&["inspect", "--json", &sealed])).unwrap();
     let shown = &shown["details"]["encryption"]["recipients"][0];
     assert_eq!((&shown["type"], &shown["key_id"]), (&"raw-key".into(), &hex(b"kms/7").into()));
-    // Sealed anew for somebody else, from a file that is sealed.
+    // A sealed file is sealed again for somebody else.
     let next = keys.path("next.apr");
     keys.ok(&[
         "seal",
@@ -173,17 +174,17 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
         assert!(run.status == *status && run.stderr.contains(why), "{args:?}: {} {}", run.status, run.stderr);
         assert!(!Path::new(&out).exists(), "{args:?}");
     }
-    // The name of what is written does not lie.
+    // An output name of another format is refused.
     for name in ["out.gguf", "out.aero", "out.safetensors.index.json"] {
         let out = keys.path(name);
         let run = keys.run(&["seal", &model, &out, "--to-recipient", &me_public]);
         assert!(run.status == 2 && run.stderr.contains("name it .apr"), "{}", run.stderr);
         assert!(!Path::new(&out).exists());
     }
-    // A file that is not there is none that a signature of some kind would suit.
+    // For a missing file, the error does not suggest another kind of signature.
     let error = keys.run(&["sign", &keys.path("missing.apr"), "--key", &release, "--revision", "2"]).error();
     assert!(error.contains("missing.apr") && !error.contains("--revision"), "{error}");
-    // Neither what is read nor a key is replaced.
+    // Neither an input nor a key is replaced.
     let seal = ["--to-recipient", &me_public, "--sign", &release, "--force"];
     let apr = keys.path("plain.apr");
     keys.ok(&["convert", &model, &apr]);
@@ -195,7 +196,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     }
 }
 
-/// Everything of a file but what stands behind its pages, where signatures and keys are.
+/// Returns everything of a file except the part after its pages, which has signatures and keys.
 fn body(path: &str) -> Vec<u8> {
     let bytes = fs::read(path).unwrap();
     let trailer = &bytes[bytes.len() - 64..];
@@ -274,7 +275,7 @@ fn signatures_go_into_the_file_and_stay_beside_each_other() {
         assert!(error.contains("signatures already") && bytes == fs::read(&file).unwrap(), "{error}");
         assert!(is_same_with(&keys, &model, &file, with));
     }
-    // What is damaged is not signed.
+    // A damaged file is not signed.
     keys.ok(&["convert", &model, &file, "--force"]);
     let mut bytes = fs::read(&file).unwrap();
     let middle = bytes.len() / 2;
@@ -379,7 +380,7 @@ fn what_is_sealed_is_compared_shown_and_refused_in_words() {
     assert!(error.contains("neither of the two is encrypted"), "{error}");
     let error = keys.run(&["diff", &model, &sealed, "--identity", &me, "--key", &public]).error();
     assert!(error.contains("signature"), "{error}");
-    // Without a key the text says what nobody has looked at.
+    // Without a key, the text says what was not checked.
     let shown = keys.ok(&["verify", &sealed, "--key", &public]);
     assert!(shown.contains("note: encryption: no key was given"), "{shown}");
     assert!(!keys.ok(&["verify", &sealed, "--key", &public, "--identity", &me]).contains("note:"));
@@ -449,7 +450,8 @@ fn a_key_for_a_model_that_has_nothing_inside() {
     let (a, me) = (keys.key("ed25519", "a"), keys.key("x25519", "me"));
     let model = keys.path("m.safetensors");
     keys.ok(&["convert", &plain(&keys), &model, "--lossy"]);
-    // A signature beside it is looked for only where there is a file; nothing of it can be decrypted anywhere.
+    // A signature next to the model is looked for only if there is a file, and nothing in it can be
+    // decrypted.
     let piped = format!("cat {model} | {} inspect --json - --key {a}.pub", crate::common::program());
     for (run, path) in [
         (keys.shell(&piped), "-"),

@@ -1,4 +1,4 @@
-//! `modelfmt show`: parts of tensors, statistics alone, bars, JSON.
+//! `modelfmt show`: parts of tensors, only statistics, bars, JSON.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::common::{modelfmt, testdata};
@@ -27,7 +27,7 @@ fn the_statistics_of_a_slice_are_those_of_its_values() {
     assert_eq!(stats["min"], json!(least));
     let text = run(&["cube", "--slice", "1,2:4,::3"]).ok();
     assert!(text.starts_with("cube[1,2:4,::3]: f32[2, 3] = {\n"), "{text}");
-    // A negative position, and of a tensor of one dimension.
+    // A negative position, in a tensor of one dimension.
     assert!(run(&["fc1.bias", "--slice", "-1"]).ok().starts_with("fc1.bias[-1]: f32 = 0.113094\n"));
     // Blocks are decoded.
     let blocks = show("one-shard.aero", &["blk.0.q4_0", "--slice", "1", "--stats"]).ok();
@@ -37,7 +37,7 @@ fn the_statistics_of_a_slice_are_those_of_its_values() {
     assert_eq!(run(&["mask", "--slice", "a:b"]).status, 2);
 }
 
-/// Values of blocks that a slice cuts are those of the whole tensor at these positions.
+/// Values of blocks that a slice cuts equal those of the whole tensor at these positions.
 #[test]
 fn a_slice_cuts_blocks() {
     let file = "../gguf/types.gguf";
@@ -55,7 +55,7 @@ fn a_slice_cuts_blocks() {
     for tensor in all["tensors"].as_array().unwrap() {
         let (name, shape) = (tensor["name"].as_str().unwrap(), &tensor["shape"]);
         let [rows, columns] = &shape.as_array().unwrap()[..] else { continue };
-        // Of the many types of blocks some are enough.
+        // Some of the many types of blocks are enough.
         if !["q4_0", "q8_0", "q6_k", "q4_k", "iq2_s", "tq1_0", "i8", "i64"].contains(&name) {
             continue;
         }
@@ -79,7 +79,7 @@ fn a_slice_cuts_blocks() {
     assert!(text.starts_with("blk.0.q4_0[:,3:5]: q4_0[2, 2] = {\n"), "{text}");
 }
 
-/// JSON lists up to 10,000 values of a slice, beyond that none.
+/// JSON lists up to 10,000 values of a slice; if there are more, it lists none.
 #[test]
 fn json_lists_the_values_of_a_slice_up_to_a_number() {
     let folder = tempfile::tempdir().unwrap();

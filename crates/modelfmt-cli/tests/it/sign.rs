@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use crate::common::{command, program};
 
-/// The program in a folder of its own, which has a model in it.
+/// The program in its own folder, which contains a model.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -37,14 +37,14 @@ impl Place {
         command(program()).current_dir(self.path()).args(args).output().unwrap()
     }
 
-    /// Standard output of a run that goes well.
+    /// Returns the standard output of a successful run.
     fn ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Both streams of a run that ends with this status.
+    /// Returns both streams of a run that ends with this status.
     fn fails(&self, status: i32, args: &[&str]) -> String {
         let output = self.run(args);
         let said = [output.stdout, output.stderr].concat();
@@ -178,7 +178,7 @@ fn signing_again_reads_only_what_changed_where_that_is_asked_for() {
     place.ok(&["verify", "m", "--key", "k.pub"]);
 }
 
-/// Whatever is done with a private key, and however it is mistaken for something else, no line of it is printed.
+/// However a private key is used or mistaken for something else, none of its lines is printed.
 #[test]
 fn nothing_secret_is_printed() {
     let place = Place::with_key();
@@ -224,7 +224,7 @@ fn nothing_secret_is_printed() {
             );
         }
     }
-    // No option takes a secret itself.
+    // No option takes a secret directly.
     for command in ["sign", "keygen", "verify", "inspect"] {
         let help = place.ok(&[command, "--help"]);
         assert!(!help.contains("--password") && !help.contains("--passphrase "), "{command}");
@@ -242,7 +242,7 @@ fn a_model_that_the_signer_left_out_is_not_read() {
         let said = place.fails(1, &[&args[..], &["--key", "k.pub"]].concat());
         assert!(said.contains("scratch.mag") && said.contains("not among the files"), "{said}");
     }
-    // Nor after another of the folder was verified in the same run.
+    // Not even after another file of the folder was verified in the same run.
     let said = place.fails(1, &["diff", "m/model.mag", "m/scratch.mag", "--key", "k.pub"]);
     assert!(said.contains("scratch.mag"), "{said}");
 }
@@ -268,7 +268,7 @@ fn a_key_covers_what_it_signed_and_not_the_config_beside_it() {
         let (is_taken, said) = architecture(&demand);
         assert!(!is_taken && said.contains("does not cover the config.json"), "{said}");
     }
-    // The signature of the folder does.
+    // The signature of the folder covers config.json.
     fs::remove_file(place.path().join("m/model.mag.sig")).unwrap();
     place.ok(&["sign", "m", "--key", "k"]);
     assert!(architecture(&["--key", "k.pub"]).0);
@@ -278,7 +278,7 @@ fn a_key_covers_what_it_signed_and_not_the_config_beside_it() {
     assert!(said.contains("m: \"config.json\" is not what was signed"), "{said}");
 }
 
-/// Only APR2 files can have a signature by such a key: it is looked for there, and nothing else passes.
+/// Only APR2 files can have a signature by such a key; other files fail.
 #[test]
 fn a_folder_is_gone_through_with_a_key_that_signs_inside_files() {
     let place = Place::with_key();
@@ -297,7 +297,7 @@ fn a_folder_is_gone_through_with_a_key_that_signs_inside_files() {
     fs::copy(place.path().join("m/model.mag"), place.path().join("f/c.mag")).unwrap();
     let said = place.fails(1, &["verify", "-r", "f", "--key", "inner.pub"]);
     assert!(said.contains("FAILED f/c.mag") && said.contains("c.mag.sig: there is no signature"), "{said}");
-    // With a signature of the folder, what is in it is covered by that.
+    // A signature of the folder covers the files in it.
     place.ok(&["sign", "f", "--key", "k"]);
     let said = place.ok(&["verify", "-r", "f", "--key", "k.pub"]);
     assert!(said.contains("4 files: 4 ok") && said.contains("not checked by any key"), "{said}");
@@ -321,7 +321,8 @@ fn a_signature_that_is_no_regular_file_is_refused_at_once() {
     refused();
 }
 
-/// A folder without a signature may have signed folders and signed files in it; what has none is not good.
+/// A folder without a signature may contain signed folders and signed files. A file without either is not
+/// good.
 #[test]
 fn below_a_folder_each_model_needs_a_signature_that_covers_it() {
     let place = Place::with_key();
@@ -338,7 +339,7 @@ fn below_a_folder_each_model_needs_a_signature_that_covers_it() {
     assert!(good.contains("ok tree/a/x.mag (") && good.contains("ok tree/b/x.mag ("), "{good}");
     let other = place.fails(1, &["verify", "-r", "--key", "other.pub", "tree"]);
     assert!(!other.contains("\nok ") && !other.starts_with("ok "), "{other}");
-    // Without the folder, by the signature of the folder.
+    // Verified by the signature of the folder, although only the file is named.
     assert!(place.ok(&["verify", "--key", "k.pub", "tree/a/x.mag"]).contains("signature, digests"));
     fs::copy(&model, place.path().join("tree/y.mag")).unwrap();
     let unsigned = place.fails(1, &verify);
@@ -349,7 +350,7 @@ fn below_a_folder_each_model_needs_a_signature_that_covers_it() {
     fs::copy(&model, place.path().join("tree/a/added.mag")).unwrap();
     let added = place.fails(1, &verify);
     assert!(added.contains("FAILED tree/a/x.mag") && added.contains("FAILED tree/a/added.mag"), "{added}");
-    // A signed folder need not have a model.
+    // A signed folder need not contain a model.
     fs::create_dir(place.path().join("notes")).unwrap();
     fs::write(place.path().join("notes/a.txt"), "a").unwrap();
     place.ok(&["sign", "--key", "k", "notes"]);
@@ -360,11 +361,11 @@ fn below_a_folder_each_model_needs_a_signature_that_covers_it() {
     );
     fs::write(place.path().join("notes/a.txt"), "b").unwrap();
     place.fails(1, &["verify", "-r", "--key", "k.pub", "notes"]);
-    // Nobody who names no key thinks that the signature was looked at.
+    // Without a key, a note says that the signature was not checked.
     let unasked = place.run(&["verify", "tree/b/x.mag"]);
     let said = String::from_utf8(unasked.stderr).unwrap();
     assert_eq!(said, "note: tree/b/x.mag.sig was not checked; --key KEY does that\n");
-    // Of several, once.
+    // With several signatures, there is one note.
     for name in ["c", "d", "e", "f"] {
         fs::copy(place.path().join("tree/b/x.mag"), place.path().join(format!("notes/{name}.mag"))).unwrap();
         place.ok(&["sign", "--key", "k", &format!("notes/{name}.mag")]);

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM end every command soon, with the exit status that shells know, and leave nothing behind. What the
-//! commands work on are sparse files of 64 GiB, which take no room on the disk.
+//! SIGINT and SIGTERM end every command soon, with the usual exit status of shells, and nothing is left
+//! behind. The commands work on sparse files of 64 GiB, which take no space on the disk.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -17,7 +17,8 @@ use crate::common::{command, fill_header, modelfmt_in, program};
 /// The signals, with the exit status of each.
 const SIGNALS: [(&str, i32); 2] = [("INT", 130), ("TERM", 143)];
 
-/// The processor time that a program may take to end, in hundredths of a second: how long it takes beside others says nothing.
+/// The processor time that a program may take to end, in hundredths of a second. The elapsed time would
+/// depend on other processes.
 const SOON: u64 = 100;
 
 /// The numbers of signals.
@@ -36,7 +37,7 @@ fn lengthen(path: &Path, len: u64) {
     fs::OpenOptions::new().write(true).open(path).unwrap().set_len(len).unwrap();
 }
 
-/// One tensor of 8 GiB, for which most disks have room, all zeros.
+/// Writes one tensor of 8 GiB, for which most disks have room, all zeros.
 fn large(path: &Path) {
     const LEN: u64 = 8 << 30;
     let header =
@@ -44,8 +45,8 @@ fn large(path: &Path) {
     safetensors(path, &header, LEN);
 }
 
-/// An OINF file of one tensor of 64 GiB of booleans, each of which `verify` looks at. The program writes a small one,
-/// whose lengths are then made larger.
+/// Writes an OINF file of one tensor of 64 GiB of booleans, each of which `verify` reads. The program writes
+/// a small one, whose lengths are then increased.
 fn large_booleans(folder: &Path) {
     const SMALL: u64 = 1_000_003;
     const MORE: u64 = 64 << 30;
@@ -65,7 +66,7 @@ fn large_booleans(folder: &Path) {
     lengthen(&path, len + MORE);
 }
 
-/// A file with so many tensors that opening it takes a while.
+/// Writes a file with so many tensors that opening it takes a while.
 fn many_tensors(path: &Path) {
     let entry =
         |n: u32| format!("\"t{n}\":{{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[{n},{}]}}", n + 1);
@@ -83,7 +84,7 @@ fn start_as(folder: &Path, args: &str, signals: fn(&mut Command) -> &mut Command
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = signals(&mut command).spawn().unwrap();
     until(&mut child, args, |child| is_among(child, SignalSet::Heard, TERM));
-    // And until it works: for as long as no start takes, or on what it reads.
+    // Also waits until the program works: until it has taken longer than any start, or reads its input.
     if args.ends_with(" -") && args.starts_with("inspect") {
         fill_header(&mut child);
     } else {
@@ -92,7 +93,7 @@ fn start_as(folder: &Path, args: &str, signals: fn(&mut Command) -> &mut Command
     child
 }
 
-/// Waits for something, as long as the program runs.
+/// Waits until a condition holds, as long as the program runs.
 #[track_caller]
 fn until(child: &mut Child, args: &str, is_so: impl Fn(&Child) -> bool) {
     while !is_so(child) {
@@ -101,10 +102,12 @@ fn until(child: &mut Child, args: &str, is_so: impl Fn(&Child) -> bool) {
     }
 }
 
-/// The processor time that a program has taken, in hundredths of a second; also after its end, until it is waited for.
+/// Returns the processor time that a program has taken, in hundredths of a second. Also works after its end,
+/// until it is waited for.
 fn worked(child: &Child) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
-    // Behind the name, which is in brackets: the state is the first field, the times in user and system mode the 12th and 13th.
+    // After the name, which is in brackets, the state is the first field, and the times in user and system
+    // mode are the 12th and 13th.
     let fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
     fields.map(|field| field.parse::<u64>().unwrap()).sum()
 }
@@ -118,7 +121,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Sends a signal: the program ends with the status, does not work on, and says that nothing was written if it was to write a file.
+/// Sends a signal. The program must end with the status, stop working, and say that nothing was written if it
+/// was to write a file.
 #[track_caller]
 fn ends_soon(mut child: Child, (name, status): (&str, i32), args: &str) {
     let before = worked(&child);
@@ -180,7 +184,7 @@ fn a_second_signal_ends_at_once() {
     assert_eq!(names(folder.path()), ["large.safetensors"]);
 }
 
-/// As a shell starts what runs in its background, and `nohup` everything.
+/// Shells start background jobs like this, and so does `nohup`.
 #[test]
 fn a_signal_that_is_ignored_from_the_start_stays_so() {
     let folder = tempfile::tempdir().unwrap();

@@ -38,13 +38,13 @@ fn a_server_with_tls_is_read_if_its_authority_is_trusted() {
     local["path"].take();
     assert_eq!(found, local);
     assert!(nginx.requests(1)[0].range.starts_with("bytes="));
-    // Nobody else's authority, and no other name than the certificate's.
+    // Another authority, or a name that differs from the certificate's, is refused.
     let before = nginx.requests(1).len();
     let untrusted = run(&url, None, &[]).error();
     assert!(untrusted.contains("certificate"), "{untrusted}");
     let other = run(&url.replace("127.0.0.1", "localhost"), Some(&authority), &[]).error();
     assert!(other.contains("certificate") || other.contains("localhost"), "{other}");
-    // What does not speak TLS is not spoken to without.
+    // Plain HTTP fails with a server that expects TLS.
     let plain = run(&url.replace("https", "http"), Some(&authority), &[]).error();
     assert!(plain.contains("400") || plain.contains("cannot be opened"), "{plain}");
     assert_eq!(nginx.requests(before).iter().filter(|request| request.status == 206).count(), before);

@@ -50,8 +50,8 @@ impl<'a> Conversion<'a> {
         Self { out: Some(out.as_ref().to_owned()), ..Self::of(model, None) }
     }
 
-    /// Converts a model into a format, for [`write_to_sink`](Self::write_to_sink), [`write_to_files`](Self::write_to_files) and [`plan`](Self::plan),
-    /// which need no path.
+    /// Converts a model into a format. Use this with [`write_to_sink`](Self::write_to_sink),
+    /// [`write_to_files`](Self::write_to_files) and [`plan`](Self::plan), which need no path.
     pub fn to_format(model: &'a Model, target: impl Into<Target>) -> Self {
         Self::of(model, Some(target.into()))
     }
@@ -116,7 +116,7 @@ impl<'a> Conversion<'a> {
         self.rule(TypeRule::quantize(to))
     }
 
-    /// Decodes blocks, and applies scales.
+    /// Decodes blocks and applies scales.
     pub fn dequantize(self, to: DType) -> Self {
         self.rule(TypeRule::dequantize(to))
     }
@@ -181,30 +181,31 @@ impl<'a> Conversion<'a> {
         self.with(|options| options.oinf = oinf)
     }
 
-    /// The model that is converted.
+    /// Returns the model that is converted.
     #[must_use]
     pub const fn model(&self) -> &'a Model {
         self.model
     }
 
-    /// The options that were set.
+    /// Returns the options that were set.
     #[must_use]
     pub fn chosen(&self) -> &ConvertOptions {
         &self.options
     }
 
-    /// The execution that was set.
+    /// Returns the execution that was set.
     #[must_use]
     pub const fn chosen_execution(&self) -> Execution<'a> {
         self.execution
     }
 
-    /// Selects tensors, their dtypes and the metadata, and checks everything. Nothing is written. The plan describes the output and
-    /// can write it, also in parts by several processes.
+    /// Selects the tensors, their dtypes and the metadata, and checks everything. Nothing is written. The
+    /// plan describes the output and can write it; several processes can each write a part.
     ///
     /// # Errors
-    /// [`Error::Usage`] for options that are invalid for the target, or if no format to write is known; [`Error::Unsupported`] for
-    /// what the target cannot hold; [`Error::NotEnabled`] for a target that this build cannot write.
+    /// [`Error::Usage`] for options that are invalid for the target, or if the target format is unknown;
+    /// [`Error::Unsupported`] for anything that the target cannot hold; [`Error::NotEnabled`] for a target
+    /// that this build cannot write.
     pub fn plan(self) -> Result<ConversionPlan<'a>> {
         let format = self.format()?;
         let mut options = self.options;
@@ -230,8 +231,9 @@ impl<'a> Conversion<'a> {
     /// depend on the size of the model. Input files are never replaced, under whatever name.
     ///
     /// # Errors
-    /// Those of [`plan`](Self::plan); [`Error::Usage`] without a path ([`to_format`](Self::to_format)); [`Error::Values`] for
-    /// values that cannot be converted; [`Error::Exists`] and others if a file cannot be read or written.
+    /// The errors of [`plan`](Self::plan); [`Error::Usage`] without a path ([`to_format`](Self::to_format));
+    /// [`Error::Values`] for values that cannot be converted; [`Error::Exists`] and others if a file cannot
+    /// be read or written.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write(self) -> Result<Converted> {
         let (out, execution) = (self.path()?, self.execution);
@@ -242,7 +244,7 @@ impl<'a> Conversion<'a> {
     /// where `write` would fail, except for faults of the disk.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     #[cfg(not(target_arch = "wasm32"))]
     pub fn dry_run(self) -> Result<Converted> {
         let (out, execution) = (self.path()?, self.execution);
@@ -255,20 +257,21 @@ impl<'a> Conversion<'a> {
         self.out.clone().ok_or_else(nowhere)
     }
 
-    /// Writes into a sink, for targets that are one file.
+    /// Writes a single-file target into a sink.
     ///
     /// # Errors
-    /// Those of [`plan`](Self::plan); if the model cannot be read, or the sink fails. The caller then discards what was written to
-    /// the sink.
+    /// The errors of [`plan`](Self::plan), or an error if the model cannot be read or the sink fails. The
+    /// caller then discards what was written to the sink.
     pub fn write_to_sink(self, sink: &dyn Sink) -> Result<Converted> {
         let execution = self.execution;
         self.plan()?.write_to_sink(sink, &execution)
     }
 
-    /// Writes a set into files of your own. `name` is the name of its index.
+    /// Writes a set into files that you supply. `name` is the name of its index.
     ///
     /// # Errors
-    /// Those of [`plan`](Self::plan); if the model cannot be read, or a file cannot be written.
+    /// The errors of [`plan`](Self::plan), or an error if the model cannot be read or a file cannot be
+    /// written.
     pub fn write_to_files(self, name: &str, files: &impl NewFiles) -> Result<Converted> {
         let execution = self.execution;
         self.plan()?.write_to_files(name, files, &execution)

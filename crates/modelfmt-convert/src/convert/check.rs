@@ -1,4 +1,4 @@
-//! Checks options without looking at a file: the target must support them, and their values must be valid.
+//! Checks options without opening a file: the target must support them, and their values must be valid.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub(super) fn check(options: &ConvertOptions, target: Format) -> Result<()> {
     Ok(())
 }
 
-/// Fails for dtypes that values cannot have, and for scales that no rule needs.
+/// Fails for dtypes that values cannot have, and for scales that no rule uses.
 pub(super) fn check_values(options: &ConvertOptions) -> Result<()> {
     let dequantizes = |rule: &TypeRule| matches!(rule.change, TypeChange::Dequantize(_));
     if !options.types.scales.is_empty() && !options.types.rules.iter().any(dequantizes) {
@@ -99,7 +99,7 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
     }
 }
 
-/// The remedy for a cast to a block dtype, or for a quantization to a dtype of numbers.
+/// Returns the remedy for a cast to a block dtype, or for a quantization to a dtype of numbers.
 fn other_way(rule: &TypeRule) -> Option<Remedy> {
     match rule.change {
         TypeChange::Cast(dtype) if ggml_quant::can_encode(dtype) && dtype.ggml_type().is_some() => {

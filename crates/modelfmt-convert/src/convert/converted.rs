@@ -18,7 +18,7 @@ use modelfmt_rules::wording::{Note, Words};
 pub struct Converted {
     /// The format that was written.
     pub format: Format,
-    /// The number of tensors that were written, including those that are only declared.
+    /// The number of tensors that were written, including tensors that are only declared.
     pub tensors: usize,
     /// Notes for standard error about what was selected and how types and values changed.
     pub notes: Vec<Note>,
@@ -30,16 +30,17 @@ pub struct Converted {
     pub clipped: Vec<Clipped>,
     /// Metadata that the target cannot hold and that was dropped because of [`MetadataOptions::lossy`].
     pub dropped: Vec<Unsupported>,
-    /// What happens to each tensor; only of a dry run.
+    /// What happens to each tensor. Set only by a dry run.
     pub programs: Option<Programs>,
     /// The output files, in the order in which they were created.
     pub files: Vec<WrittenFile>,
-    /// Whether this is a folder of the hub. The files are then in the folder that was named as the output.
+    /// Whether the output is a hub folder. Its files are then in the folder that was named as the output.
     pub is_hub_folder: bool,
 }
 
 impl Converted {
-    /// One line for each of the [`warnings`](Self::warnings), and lines that sum up [`clipped`](Self::clipped).
+    /// Returns one line for each of the [`warnings`](Self::warnings), and lines that sum up
+    /// [`clipped`](Self::clipped).
     #[must_use]
     pub fn warning_lines(&self, words: &dyn Words) -> Vec<String> {
         let warnings = self.warnings.iter().map(|warning| warning.in_words(words));

@@ -1,4 +1,5 @@
-//! The dtype that the config.json of a folder of the hub states. Loaders cast the weights to it, so it follows what a conversion did.
+//! The dtype in the config.json of a hub folder. Loaders cast the weights to it, so it must match the
+//! converted weights.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +9,17 @@ use modelfmt_write::TensorSpec;
 
 use super::nbytes_of;
 
-/// The file that states it.
+/// The file that states the dtype.
 const CONFIG: &str = "config.json";
-/// Its keys: the older, and the newer.
+/// The keys of the dtype: the older one, and the newer one.
 const KEYS: [&str; 2] = ["\"torch_dtype\"", "\"dtype\""];
-/// The dtypes that loaders cast to, and the names that they have for them.
+/// The dtypes that loaders cast to, with the names that loaders use.
 const DTYPES: [(DType, &str); 4] =
     [(DType::F16, "float16"), (DType::BF16, "bfloat16"), (DType::F32, "float32"), (DType::F64, "float64")];
 
-/// Writes the dtype that most of the weights have into the config.json among `files`, and returns a note if it was another one.
-pub(super) fn follow<'a>(
+/// Finds the dtype of most of the weights and writes it into the config.json among `files`. Returns a note if
+/// the file stated another dtype.
+pub(super) fn update_dtype<'a>(
     files: &mut [(String, Vec<u8>)],
     tensors: impl Iterator<Item = TensorSpec<'a>>,
 ) -> Option<Note> {
@@ -35,7 +37,8 @@ pub(super) fn follow<'a>(
     Some(Note::from(format!("{CONFIG} states {most} now, as most of the weights are, and not {was}")))
 }
 
-/// The text with this dtype in place of each that it states, and the last one that was another; `None` if there is none.
+/// Replaces every dtype in the text with `dtype`. Returns the new text and the last dtype that was different;
+/// `None` if nothing was different.
 fn replaced(config: &str, dtype: &str) -> Option<(String, String)> {
     let (mut text, mut was) = (config.to_owned(), None);
     for key in KEYS {

@@ -1,4 +1,4 @@
-//! The files of a folder of the hub: the weights, and what is beside them.
+//! Writes hub folders: the weights, and the files next to them.
 
 use std::fs;
 use std::io;
@@ -8,18 +8,18 @@ use std::sync::{Mutex, PoisonError};
 use modelfmt_core::Execution;
 use modelfmt_write::{AnyWriteError, Discard, InputFiles, NewFiles, Output, Overwrite, Sink};
 
-use super::output::dry_run::Rehearsed;
-use super::output::guard::Guard;
+use super::output::dry_run::DryRunFiles;
+use super::output::guard::OutputGuard;
 use super::output::{WrittenFile, write};
 use super::{ConversionPlan, Converted};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_rules::wording::Note;
 
-/// The weights in one file, and the index of weights in several.
+/// The names of the weights: a single file, or the index of several files.
 const WEIGHTS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
 
-/// The names of files of the hub that say something about the model whose weights are beside them. A folder that is written anew keeps
-/// none of another model.
+/// The names of files in a hub folder that describe the model. When a hub folder is overwritten, those of the
+/// previous model are removed.
 pub const ABOUT_WEIGHTS: [&str; 10] = [
     "config.json",
     "generation_config.json",
@@ -39,15 +39,15 @@ struct Place {
     /// The file of the weights that appears last, and its name.
     last: PathBuf,
     name: &'static str,
-    guard: Guard,
-    /// The index that may be there, with its files.
-    index: Guard,
+    guard: OutputGuard,
+    /// The index that may already exist, with its files.
+    index: OutputGuard,
     inputs: InputFiles,
 }
 
 impl ConversionPlan<'_> {
-    /// Writes a folder of the hub. It is created if it does not exist. Its files appear when all are complete, the weights last; after
-    /// an error nothing is left behind.
+    /// Writes a hub folder, which is created if it does not exist. Its files appear when all are complete,
+    /// the weights last. After an error nothing is left behind.
     pub(super) fn write_hub_folder(mut self, out: &Path, work: &Execution<'_>) -> Result<Converted> {
         let place = self.hub_place(out)?;
         self.expect_room(&place.folder)?;
@@ -59,7 +59,8 @@ impl ConversionPlan<'_> {
         };
         let written = self.write_hub_files(&place, work);
         if is_new && written.is_err() {
-            // Nobody else knows the folder. If another process has put something into it, it stays.
+            // This call created the folder. If another process has put something into it, removing the folder
+            // fails and it stays.
             for name in self.beside.iter().map(|(name, _)| name.as_str()).chain([place.name]) {
                 let _ = fs::remove_file(place.folder.join(name));
             }
@@ -84,7 +85,7 @@ impl ConversionPlan<'_> {
             return Err(Error::Write { path: place.folder, source: io::ErrorKind::NotFound.into() });
         }
         self.expect_room(&place.folder)?;
-        let files = Rehearsed(place.guard.files());
+        let files = DryRunFiles(place.guard.files());
         for (name, _) in &self.beside {
             files.check(name).map_err(|source| place.failed(name, source))?;
         }
@@ -98,7 +99,7 @@ impl ConversionPlan<'_> {
         Ok(Converted { programs: Some(programs), ..converted })
     }
 
-    /// Finds the place of the folder. Fails if it may not be written there.
+    /// Finds where to write the folder. Fails if it may not be written there.
     fn hub_place(&self, out: &Path) -> Result<Place> {
         let folder = out.to_owned();
         let overwrite = self.options.output.overwrite;
@@ -115,8 +116,8 @@ impl ConversionPlan<'_> {
         let [single, index] = WEIGHTS;
         let name = if self.target.is_set() { index } else { single };
         let last = folder.join(name);
-        let guard = Guard::new(&last, overwrite, inputs.clone());
-        let index = Guard::new(&folder.join(index), overwrite, inputs.clone());
+        let guard = OutputGuard::new(&last, overwrite, inputs.clone());
+        let index = OutputGuard::new(&folder.join(index), overwrite, inputs.clone());
         Ok(Place { folder, last, name, guard, index, inputs })
     }
 
@@ -126,7 +127,7 @@ impl ConversionPlan<'_> {
         for (name, _) in &self.beside {
             files.check(name).map_err(|source| place.failed(name, source))?;
         }
-        // The weights are begun first: their lock keeps other writers away.
+        // Create the weights first: their lock keeps other writers away.
         let appearing = Appearing { files: &files, last: place.name, beside: Mutex::default() };
         let one = if self.target.is_set() {
             None
@@ -168,7 +169,7 @@ impl Place {
         write::failed(&path, AnyWriteError::Write { path: path.display().to_string(), source })
     }
 
-    /// Removes files of the folder's model before, and returns notes about them.
+    /// Removes the remaining files of the model that was in the folder before, and returns notes about them.
     fn remove_others(&self, written: &[WrittenFile]) -> Vec<Note> {
         let mut notes = self.index.remove_stale(written);
         let is_written = |name: &str| written.iter().any(|file| file.path == name);
@@ -186,18 +187,18 @@ impl Place {
     }
 }
 
-/// New files of which one appears last, after those beside it.
+/// New files of which one appears last, after all others.
 struct Appearing<'a, N: NewFiles<Output: Send>> {
     files: &'a N,
     last: &'static str,
-    /// Complete files that appear with the last one.
+    /// Complete files that appear just before the last one.
     beside: Mutex<Vec<N::Output>>,
 }
 
 /// A file of [`Appearing`].
 struct File<'a, O> {
     file: O,
-    /// The files that appear before, for the last one.
+    /// For the last file: the files that appear before it.
     before: Option<&'a Mutex<Vec<O>>>,
 }
 

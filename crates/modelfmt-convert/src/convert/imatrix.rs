@@ -1,4 +1,5 @@
-//! Importance matrices: how important each column of each weight is, from a GGUF or a file of the kind before it.
+//! Importance matrices: how important each column of each weight is. They are read from a GGUF or from the
+//! older imatrix.dat.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -12,10 +13,10 @@ use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
 use modelfmt_model::open::OpenOptions;
 
-/// The longest name of a tensor.
+/// The maximum length in bytes of a tensor name.
 const LONGEST_NAME: u64 = 1 << 12;
 
-/// The importance of columns, by GGUF's names of tensors.
+/// The importance of columns, by tensor name as in GGUF.
 pub(super) struct Imatrix {
     path: PathBuf,
     weights: Weights,
@@ -31,7 +32,7 @@ impl Imatrix {
     /// Opens a file.
     ///
     /// # Errors
-    /// If it cannot be read, or is no importance matrix.
+    /// If the file cannot be read, or is not an importance matrix.
     pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Self> {
         let failed = |error: std::io::Error| refused(path, format!("it cannot be read: {error}"));
         let mut file = SourceReader { source: options.open_other(path)?, at: 0 };
@@ -47,10 +48,11 @@ impl Imatrix {
         Ok(Self { path: path.to_owned(), weights })
     }
 
-    /// The importance of the columns of a tensor, one group after the other; `None` if the file does not say it.
+    /// Returns the importance of the columns of a tensor, one group after the other; `None` if the file does
+    /// not have it.
     ///
     /// # Errors
-    /// If what it says is no importance.
+    /// If a number is negative, above 1e18 or a NaN, or the tensor's entry is malformed.
     pub(super) fn of(&self, name: &str) -> Result<Option<Arc<[f32]>>> {
         let found = match &self.weights {
             Weights::Old(all) => all.get(name).cloned(),
@@ -95,14 +97,14 @@ impl Imatrix {
         }
         for (sums, &count) in sums.chunks_exact_mut(columns).zip(&counts) {
             for sum in sums {
-                // What no token went through counts evenly.
+                // No token passed through this group, so all its columns count equally.
                 *sum = if count > 0.0 { *sum / count } else { 1.0 };
             }
         }
         Ok(Some(sums.into()))
     }
 
-    /// An error about the file.
+    /// Returns an error about the file.
     pub(super) fn refused(&self, why: String) -> Error {
         refused(&self.path, why)
     }
@@ -144,10 +146,10 @@ impl Read for SourceReader {
     }
 }
 
-/// A file of the kind before GGUF.
+/// A file in the format that llama.cpp used before GGUF.
 struct Old<R> {
     rest: R,
-    /// How many bytes there are.
+    /// The number of bytes that are left.
     left: u64,
 }
 
@@ -175,7 +177,8 @@ impl<R: Read> Old<R> {
                 return Err(format!("it has {:?} twice", Shortened(&name)));
             }
         }
-        // The last call and the name of the texts follow, or nothing.
+        // The file may end with the number of the last call and the file name of the texts. Neither is
+        // needed.
         Ok(all)
     }
 
@@ -185,7 +188,8 @@ impl<R: Read> Old<R> {
         Ok(i32::from_le_bytes(bytes))
     }
 
-    /// A number of things of some bytes each, of which there is at least one, and all of which are in the file.
+    /// Reads the number of items of `each` bytes. There must be at least one, and all of them must be in the
+    /// file.
     fn length(&mut self, what: &str, each: u64) -> Result<u64, String> {
         let number = self.number(what)?;
         let length = u64::try_from(number).unwrap_or_default();

@@ -37,37 +37,42 @@
 //!
 //! # Scales
 //!
-//! Checkpoints in small floats (FP8, MXFP4) have weights whose numbers need the scales in another tensor: one scale for the whole
-//! weight, one for each row, or one for each block. `dequantize` multiplies numbers and scales in f32, rounds the product to the
-//! requested dtype, and leaves the scales out. A cast of such a weight is refused, because its values would change. A rule without
-//! a glob that casts or quantizes does not match a weight that another rule dequantizes.
+//! Checkpoints in small floats (FP8, MXFP4) have weights whose numbers need the scales in another tensor: one
+//! scale for the whole weight, one for each row, or one for each block. `dequantize` multiplies numbers and
+//! scales in f32, rounds the product to the requested dtype, and does not write the scales. A cast of such a
+//! weight is refused, because its values would change. A rule without a glob that casts or quantizes does not
+//! match a weight that another rule dequantizes.
 //!
-//! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight` or `a.scale`. For a
-//! weight with another kind of name, `_scale_inv` or `_scale` is appended to the name. [`TypeOptions::scales`] adds other names.
-//! The block size is `weight_block_size` of the metadata or of a config.json beside the file. Without it, a dimension is divided
-//! into blocks of 128 if that gives the number of scales, else into as many equal blocks. If neither fits, the weight is refused,
-//! and so is a weight without known scales.
+//! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight`
+//! or `a.scale`. For a weight with another kind of name, `_scale_inv` or `_scale` is appended to the name.
+//! [`TypeOptions::scales`] adds other names. The block size is `weight_block_size` in the metadata or in a
+//! config.json next to the file. Without it, a dimension is divided into blocks of 128 if that gives the
+//! right number of scales, otherwise into equal blocks, one for each scale. If neither fits, the weight is
+//! refused, and so is a weight without known scales.
 //!
 //! # Schemes
 //!
-//! Checkpoints that come quantized store a weight as several tensors: GPTQ, AWQ, compressed-tensors, NVFP4, MXFP4, bitsandbytes.
-//! `dequantize` makes one tensor of them, by the formula of the scheme in f32, rounded once to the requested dtype. Its name is that
-//! of the weight, which is also what globs match. `docs/formats/conversion.md` of the repository lists the schemes.
+//! Quantized checkpoints (GPTQ, AWQ, compressed-tensors, NVFP4, MXFP4, bitsandbytes) store a weight as
+//! several tensors. `dequantize` makes one tensor of them: it applies the scheme's formula in f32 and rounds
+//! once to the requested dtype. The tensor has the name of the weight, and globs match this name.
+//! `docs/formats/conversion.md` of the repository lists the schemes.
 //!
-//! Scales and zero points that the file itself has for a tensor (OINF 2) are kept if the target can hold them: in OINF 2, and under
-//! the reserved key of formats with JSON. In other formats they are listed as a loss. `dequantize` computes scale × (number − zero
-//! point) of each number in f64, and rounds it once to the requested dtype. Widening the dtype keeps the numbers, and so the
-//! scales; any other cast of such a tensor is refused.
+//! Scales and zero points that the file itself has for a tensor (OINF 2) are kept if the target can hold
+//! them: in OINF 2, and under the reserved key of formats with JSON. In other formats they are listed as a
+//! loss. `dequantize` computes scale × (number − zero point) for each number in f64, and rounds it once to
+//! the requested dtype. A wider dtype holds the same numbers, so the scales stay valid; any other cast of
+//! such a tensor is refused.
 //!
 //! # Presets
 //!
-//! `quantize` with a [`Preset`] gives each tensor the dtype that llama.cpp gives it without an importance matrix: more bits for the
-//! output, for some layers and for sensitive tensors, another dtype if rows are not whole blocks of 256, and f16 if they are not
-//! whole blocks of 32 either. Norms, vectors, positions and small tensors stay as they are. Tensors are recognized by GGUF's names
-//! and by those of Hugging Face. A matrix with another name gets the dtype of most tensors, and a model without any known name is
-//! refused. The tensors show how many layers and experts there are. The architecture (from the source, else from a config.json
-//! beside the file) may be missing, because only few architectures have rules of their own. `docs/PRESETS.md` of the repository has
-//! all rules.
+//! `quantize` with a [`Preset`] gives each tensor the dtype that llama.cpp gives it without an importance
+//! matrix: more bits for the output, for some layers and for sensitive tensors, another dtype if rows are not
+//! whole blocks of 256, and f16 if they are not whole blocks of 32 either. Norms, vectors, positions and
+//! small tensors stay as they are. Tensors are recognized by their GGUF or Hugging Face names. A matrix with
+//! an unknown name gets the dtype of most tensors, and a model without any known name is refused. The numbers
+//! of layers and experts are taken from the tensors. The architecture (from the source, or from a config.json
+//! next to it) may be missing, because only few architectures have rules of their own. `docs/PRESETS.md` of
+//! the repository has all rules.
 
 mod builder;
 mod check;
@@ -78,7 +83,7 @@ mod hub_files;
 #[cfg(not(target_arch = "wasm32"))]
 mod imatrix;
 #[cfg(not(target_arch = "wasm32"))]
-mod named;
+mod option_files;
 pub(crate) mod output;
 mod parts;
 mod programs;
@@ -89,9 +94,9 @@ pub(crate) mod schemes;
 mod shards;
 #[cfg(feature = "seal")]
 mod signatures;
-#[cfg(not(target_arch = "wasm32"))]
-pub(crate) mod single;
 mod table;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod tensor_converter;
 pub(crate) mod tensors;
 pub(crate) mod values;
 mod warnings;
@@ -129,7 +134,7 @@ pub use modelfmt_rules::options::{
 };
 pub use modelfmt_rules::wording::unsupported::{Subject, Unsupported, UnsupportedGroup};
 #[cfg(not(target_arch = "wasm32"))]
-pub use named::named_files;
+pub use option_files::named_files;
 pub use output::WrittenFile;
 #[cfg(not(target_arch = "wasm32"))]
 pub use output::guard::files_of_index;
@@ -150,12 +155,12 @@ use modelfmt_metadata::source::Content;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::entry::{Job, JobError};
-use modelfmt_model::job::tensors::{Item, Origin, Tensors};
+use modelfmt_model::job::tensors::{Item, Origin, OutputTensors};
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::{Note, Size};
 #[cfg(not(target_arch = "wasm32"))]
-use output::guard::Guard;
+use output::guard::OutputGuard;
 use output::{Counted, Recorded};
 use tensors::Chooser;
 use tensors::tied::Tied;
@@ -163,26 +168,28 @@ use values::Values;
 
 /// A conversion that is ready to write, from [`Conversion::plan`]. Everything is selected and checked, and nothing is written yet.
 pub struct ConversionPlan<'a> {
-    /// The model that is converted; for a folder of the hub, the model that its map makes of it.
+    /// The model that is converted. For a GGUF that becomes a hub folder, the model that the family's map
+    /// computes.
     model: Cow<'a, Model>,
     target: Format,
     options: Cow<'a, ConvertOptions>,
-    tensors: Tensors,
-    /// For tensors that share bytes in the target, too: the number of the tensor, and that of the tensor whose bytes it shares.
+    tensors: OutputTensors,
+    /// The tensors that share bytes in the target: the number of each, and the number of the tensor whose
+    /// bytes it shares.
     tied: BTreeMap<usize, usize>,
     metadata: modelfmt_model::job::metadata::Metadata,
     notes: Vec<Note>,
     warnings: Vec<Warning>,
     dropped: Vec<Unsupported>,
-    /// For a folder of the hub, the files beside the weights: name and bytes.
+    /// For a hub folder, the files next to the weights: name and bytes.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no folders"))]
     beside: Vec<(String, Vec<u8>)>,
 }
 
-/// What a plan says besides its model.
-struct Planned<'a> {
+/// The fields of a `ConversionPlan` except its model.
+struct PlanFields<'a> {
     options: Cow<'a, ConvertOptions>,
-    tensors: Tensors,
+    tensors: OutputTensors,
     tied: BTreeMap<usize, usize>,
     metadata: modelfmt_model::job::metadata::Metadata,
     notes: Vec<Note>,
@@ -228,7 +235,7 @@ impl<'a> ConversionPlan<'a> {
             modelfmt_derived::derived(model, target, takes.is_some(), &options)?;
         own_notes.extend(notes);
         let planned = Self::of(&model, target, capabilities, options)?;
-        let Planned { options, tensors, tied, metadata, mut notes, mut warnings, dropped } = planned;
+        let PlanFields { options, tensors, tied, metadata, mut notes, mut warnings, dropped } = planned;
         notes.splice(0..0, own_notes);
         let is_adapter = metadata.keys.contains_key("adapter.type");
         if is_mapped && !is_adapter && !metadata.keys.contains_key("tokenizer.ggml.tokens") {
@@ -242,13 +249,13 @@ impl<'a> ConversionPlan<'a> {
         Ok(made)
     }
 
-    /// Selects tensors, their dtypes and the metadata of the model that is written.
+    /// Selects the tensors, their dtypes and the metadata for the model that is written.
     fn of(
         model: &Model,
         target: Format,
         capabilities: &'static Capabilities,
         options: Cow<'a, ConvertOptions>,
-    ) -> Result<Planned<'a>> {
+    ) -> Result<PlanFields<'a>> {
         let path = || model.path().to_owned();
         let options = same_format::completed(model, target, options);
         let options = from_pickle(model, options);
@@ -295,10 +302,10 @@ impl<'a> ConversionPlan<'a> {
         let has_config = false;
         warnings.extend(Warning::of_gguf(model.format(), target, names, (&metadata.keys, has_config)));
         let (tensors, tied) = (choice.tensors, tied.kept);
-        Ok(Planned { options, tensors, tied, metadata, notes, warnings, dropped })
+        Ok(PlanFields { options, tensors, tied, metadata, notes, warnings, dropped })
     }
 
-    /// Plans the folder of the hub that a GGUF becomes.
+    /// Plans the hub folder that a GGUF becomes.
     fn of_hub_folder(model: &'a Model, target: Format, options: Cow<'a, ConvertOptions>) -> Result<Self> {
         if target != Format::Safetensors {
             let why = format!("the weights of a folder of the hub are safetensors, not {target}");
@@ -316,7 +323,7 @@ impl<'a> ConversionPlan<'a> {
         let (shard_size, shards) = (own.output.shard_size.take(), own.output.shards.take());
         let plan = |target: Format, options: ConvertOptions| {
             let planned = Self::of(&model, target, target.capabilities(), Cow::Owned(options))?;
-            let Planned { options, tensors, tied, metadata, mut notes, warnings, mut dropped } = planned;
+            let PlanFields { options, tensors, tied, metadata, mut notes, warnings, mut dropped } = planned;
             notes.splice(0..0, mapping.iter().cloned());
             dropped.splice(0..0, losses.iter().cloned());
             let (model, beside) = (model.clone(), files.clone());
@@ -333,14 +340,14 @@ impl<'a> ConversionPlan<'a> {
         }
         if casts {
             let mut beside = std::mem::take(&mut made.beside);
-            let note = hub_dtype::follow(&mut beside, made.job().specs());
+            let note = hub_dtype::update_dtype(&mut beside, made.job().specs());
             made.notes.extend(note);
             made.beside = beside;
         }
         Ok(made)
     }
 
-    /// Fails for a folder of the hub, which is written only into a folder of this machine.
+    /// Fails for a hub folder, which can be written only to a local folder.
     pub(super) fn expect_no_folder(&self) -> Result<()> {
         if !self.options.output.hub_folder {
             return Ok(());
@@ -349,7 +356,7 @@ impl<'a> ConversionPlan<'a> {
         Err(Error::usage(Choice::Output, why))
     }
 
-    /// A note about tensors that are larger than the maximum size of a file.
+    /// Returns a note about tensors that are larger than the maximum size of a file.
     fn larger_than_shards(&self) -> Option<Note> {
         let most = self.options.output.shard_size?;
         let count = self.job().specs().filter(|spec| nbytes_of(spec) > most).count();
@@ -363,21 +370,21 @@ impl<'a> ConversionPlan<'a> {
         Some(Note::of(&[Choice::ShardSize], why))
     }
 
-    /// The format that is written. With a shard size, it is the sharded form of the requested format.
+    /// Returns the format that is written. With a shard size, it is the sharded form of the requested format.
     #[must_use]
     pub const fn target(&self) -> Format {
         self.target
     }
 
-    /// The total length in bytes of all tensors in the output, uncompressed: the total for a progress bar. Bytes that tensors share
-    /// are counted once if the target can share them.
+    /// Returns the total length in bytes of all tensors in the output, uncompressed: the total for a progress
+    /// bar. Bytes that tensors share are counted once if the target can share them.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         let own = self.job().specs().enumerate().filter(|(number, _)| !self.tied.contains_key(number));
         own.map(|(_, spec)| nbytes_of(&spec)).fold(0, u64::saturating_add)
     }
 
-    /// The tensors whose dtype changes.
+    /// Returns the tensors whose dtype changes.
     pub fn changed(&self) -> impl Iterator<Item = TypeChanged> {
         let from = |item: &Item| match item.origin {
             Origin::Model(position) => self.model.stored_dtype(position).unwrap_or(item.from),
@@ -388,26 +395,27 @@ impl<'a> ConversionPlan<'a> {
         changed.map(|(item, from)| TypeChanged { tensor: self.name(item).to_owned(), from, to: item.to })
     }
 
-    /// How each tensor of the output is made, and which tensors of the source are left out.
+    /// Returns how each tensor of the output is made, and which tensors of the source are left out.
     #[must_use]
     pub fn programs(&self) -> Programs {
         Programs::of(&self.model, &self.tensors)
     }
 
-    /// Warnings about results that you may not want, as far as they are known before values are read.
+    /// Returns the warnings about results that you may not want, as far as they are known before values are
+    /// read.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The name of a tensor in the output.
+    /// Returns the name of a tensor in the output.
     fn name(&self, item: &Item) -> &str {
         self.tensors.name(Some(self.model.opened()), item)
     }
 
-    /// Writes the file `out`, or the set whose index is `out`. Input files are never replaced, under whatever name, and neither are
-    /// files of another set in the same folder. If an index is replaced, files of the old set that are not part of the new one are
-    /// removed afterwards.
+    /// Writes the file `out`, or the set whose index is `out`. Input files and files of another set in the
+    /// same folder are never replaced, under whatever name. If an index is replaced, files of the old set
+    /// that are not part of the new one are removed afterwards.
     ///
     /// # Errors
     /// If the target cannot hold the model, or it cannot be read or written.
@@ -463,7 +471,7 @@ impl<'a> ConversionPlan<'a> {
             Some(name) => {
                 self.find_equal(work)?;
                 self.expect_room(&out)?;
-                self.write_to_folder(folder, &name, &output::dry_run::Rehearsed(guard.files()), work)
+                self.write_to_folder(folder, &name, &output::dry_run::DryRunFiles(guard.files()), work)
             }
             None => {
                 guard.check_target().map_err(|source| cannot_write(&out, source))?;
@@ -475,7 +483,7 @@ impl<'a> ConversionPlan<'a> {
         Ok(Converted { programs: Some(programs), ..converted? })
     }
 
-    /// Finds the place of the output. Fails if it may not be written there.
+    /// Finds where to write the output. Fails if it may not be written there.
     #[cfg(not(target_arch = "wasm32"))]
     fn place(&self, out: &Path) -> Result<Place> {
         let mut out = out.to_owned();
@@ -488,12 +496,13 @@ impl<'a> ConversionPlan<'a> {
             modelfmt_model::outboard::expect_none(&out, self.options.output.overwrite)?;
         }
         let inputs = self.model.input_paths().chain(named_files(&self.options));
-        let guard = Guard::new(&out, self.options.output.overwrite, InputFiles::new(inputs));
+        let guard = OutputGuard::new(&out, self.options.output.overwrite, InputFiles::new(inputs));
         let guard = guard.of_target(self.target)?;
         Ok(Place { out, name, guard })
     }
 
-    /// Fails if the disk has no room for the values. What is compressed may take less, and only writing it shows.
+    /// Fails if the disk has no room for the values. Compressed output is not checked, because its size is
+    /// not known in advance.
     #[cfg(not(target_arch = "wasm32"))]
     fn expect_room(&self, out: &Path) -> Result<()> {
         if self.options.apr2.compress == Some(Compression::Lz4) {
@@ -566,8 +575,8 @@ impl<'a> ConversionPlan<'a> {
         self.write_to_folder(Path::new(""), &name, files, work)
     }
 
-    /// Does everything that [`write_to_files`](Self::write_to_files) does, but writes nothing, like [`dry_run`](Self::dry_run).
-    /// `files` is only asked which files could be created.
+    /// Does everything that [`write_to_files`](Self::write_to_files) does, but writes nothing, like
+    /// [`dry_run`](Self::dry_run). `files` is only asked which files could be created.
     ///
     /// # Errors
     /// If the target cannot hold the model, or it cannot be read; [`Error::Usage`] for a single-file target.
@@ -579,7 +588,7 @@ impl<'a> ConversionPlan<'a> {
         work: &Execution<'_>,
     ) -> Result<Converted> {
         let programs = self.programs();
-        let converted = self.write_to_files(name, &output::dry_run::Rehearsed(files), work)?;
+        let converted = self.write_to_files(name, &output::dry_run::DryRunFiles(files), work)?;
         Ok(Converted { programs: Some(programs), ..converted })
     }
 
@@ -595,7 +604,8 @@ impl<'a> ConversionPlan<'a> {
         Ok(Converted { programs: Some(programs), ..converted })
     }
 
-    /// The name of the file that stands for a set, made from the requested name: the index, or the first file of a split GGUF.
+    /// Returns the name of the file that opens a set, made from the requested name: the index, or the first
+    /// file of a split GGUF.
     ///
     /// # Errors
     /// [`Error::Usage`] for a name that this file cannot have.
@@ -666,7 +676,8 @@ impl<'a> ConversionPlan<'a> {
         Values::new(&self.model, &self.tensors, !self.options.no_verify)
     }
 
-    /// The result of the conversion. The caller adds `dropped`, which may be as large as the metadata.
+    /// Returns the result of the conversion. The caller adds `dropped`, which may be as large as the
+    /// metadata.
     fn done(&self, values: &Values<'_>, files: Vec<WrittenFile>) -> Converted {
         let items = &self.tensors.items;
         Converted {
@@ -683,7 +694,7 @@ impl<'a> ConversionPlan<'a> {
         }
     }
 
-    /// The input of the target's writer.
+    /// Returns the input of the target's writer.
     fn job(&self) -> Job<'_> {
         Job {
             source: Some(self.model.opened()),
@@ -695,7 +706,7 @@ impl<'a> ConversionPlan<'a> {
     }
 }
 
-/// The length in bytes of the values of a tensor in the output.
+/// Returns the length in bytes of the values of a tensor in the output.
 fn nbytes_of(spec: &TensorSpec<'_>) -> u64 {
     match spec.dtype.nbytes(&spec.shape) {
         _ if !spec.has_data => 0,
@@ -704,14 +715,14 @@ fn nbytes_of(spec: &TensorSpec<'_>) -> u64 {
     }
 }
 
-/// The place of an output.
+/// Where the output is written.
 #[cfg(not(target_arch = "wasm32"))]
 struct Place {
-    /// The file, or the file that stands for a set.
+    /// The output file, or the file that opens a set.
     out: std::path::PathBuf,
     /// The name of that file, if the target is a set.
     name: Option<String>,
-    guard: Guard,
+    guard: OutputGuard,
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -733,12 +744,12 @@ pub fn merged(models: impl IntoIterator<Item = Model>, options: &ConvertOptions)
     Model::joined(models, &mut |name| filter.would_take(name))
 }
 
-/// Whether a model is a checkpoint, which can contain any values besides tensors.
+/// Checks whether a model is a checkpoint, which can contain any values besides tensors.
 fn is_from_pickle(model: &Model) -> bool {
     model.format().properties().contents == Contents::Checkpoint
 }
 
-/// An APR gets the tokenizer beside a model, without which aprender's programs do not run it.
+/// Adds the tokenizer of a model to an APR. Without it, aprender's programs do not run the APR.
 #[cfg(all(feature = "apr", not(target_arch = "wasm32")))]
 fn with_tokenizer(content: Content, model: &Model, target: Format) -> Content {
     if target.properties().schema != Some(MetadataSchema::Apr) {
@@ -750,7 +761,8 @@ fn with_tokenizer(content: Content, model: &Model, target: Format) -> Content {
     }
 }
 
-/// Writes other values of a checkpoint as text if the target holds only text: nobody has chosen them as metadata.
+/// Sets the options so that other values of a checkpoint are written as text if the target holds only text:
+/// the user did not choose them as metadata.
 fn from_pickle<'a>(model: &Model, options: Cow<'a, ConvertOptions>) -> Cow<'a, ConvertOptions> {
     if !is_from_pickle(model) {
         return options;

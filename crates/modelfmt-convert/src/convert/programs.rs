@@ -1,9 +1,9 @@
-//! What a conversion does to each tensor, for people.
+//! Describes what a conversion does to each tensor, for people to read.
 
 use std::collections::BTreeSet;
 
 use modelfmt_core::DType;
-use modelfmt_model::job::tensors::Tensors;
+use modelfmt_model::job::tensors::OutputTensors;
 use modelfmt_model::model::Model;
 
 /// How a tensor of the output is made: from which tensors, and by which steps.
@@ -16,8 +16,8 @@ pub struct TensorProgram {
     pub dtype: DType,
     /// The shape in the output, slowest dimension first.
     pub shape: Vec<u64>,
-    /// The names of the tensors of the source that it is made from, each once, in the order of the steps. Empty for a tensor without
-    /// values that the source does not have.
+    /// The names of the source tensors that it is made from, each once, in the order of the steps. Empty for
+    /// a tensor that has no values and is not in the source.
     pub from: Vec<String>,
     /// The steps in their order, such as `transpose` or `cast f16`; empty if the values are copied.
     pub steps: Vec<String>,
@@ -29,19 +29,20 @@ pub struct TensorProgram {
 pub struct Programs {
     /// The tensors of the output, in the order in which they are written.
     pub tensors: Vec<TensorProgram>,
-    /// The names of the tensors of the source that no tensor of the output is made from.
+    /// The names of the source tensors that are not used by any tensor of the output.
     pub left_out: Vec<String>,
 }
 
 impl Programs {
-    /// The programs of the tensors that are chosen from a model. Each tensor of the source is used or left out.
-    pub(super) fn of(model: &Model, tensors: &Tensors) -> Self {
+    /// Describes the tensors that are chosen from a model. Each tensor of the source is either used or left
+    /// out.
+    pub(super) fn of(model: &Model, tensors: &OutputTensors) -> Self {
         let mut used = BTreeSet::new();
         let made = tensors.items.iter().filter_map(|item| {
             let source = Some(model.container());
             let spec = tensors.spec(source, item)?;
             let program = tensors.program(model.container(), item).ok().flatten();
-            // Of a folder of the hub, the steps of its map come first.
+            // For a hub folder, the steps of the family's map come first.
             let program =
                 program.and_then(|program| program.over(&|input| model.program(input).cloned()).ok());
             let mut from = Vec::new();

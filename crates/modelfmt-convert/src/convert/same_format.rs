@@ -13,19 +13,20 @@ use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 
-/// The options that would store a model as it is stored now; `None` for a target of another format.
+/// Returns the options that would store a model as it is stored now; `None` if the target is another format.
 fn stored(model: &Model, target: Format) -> Option<ConvertOptions> {
     if model.is_merged() || model.format().unsharded() != target.unsharded() {
         return None;
     }
     let mut stored = ConvertOptions::default();
-    let same = model.format().driver()?.same?;
+    let same = model.format().fns()?.same?;
     same(model.opened(), &mut stored);
     Some(stored)
 }
 
-/// The options, with the source's alignment, compression and kind of checksum where they are not set. Properties that are new in
-/// each file (the UUID), or that have to be requested (a version, hashes, the size of shards), are not taken from the source.
+/// Fills in the source's alignment, compression and kind of checksum where the options do not set them.
+/// Properties that are new in each file (the UUID), or that have to be requested (a version, hashes, the size
+/// of shards), are not taken from the source.
 pub(super) fn completed<'a>(
     model: &Model,
     target: Format,
@@ -44,7 +45,8 @@ pub(super) fn completed<'a>(
     options
 }
 
-/// Notes about hashes in the source that the target will not have, because the options do not request them.
+/// Returns notes about hashes in the source that the target will not have, because the options do not request
+/// them.
 pub(super) fn notes(model: &Model, target: Format, options: &ConvertOptions) -> Vec<Note> {
     let mut notes = Vec::new();
     if let Some(stored) = stored(model, target) {

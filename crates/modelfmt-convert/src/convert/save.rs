@@ -10,7 +10,7 @@ use modelfmt_write::{AnyWriteError, InputFiles, NewFiles, Output as _, Sink, Ten
 
 use super::check;
 use super::nbytes_of;
-use super::output::guard::Guard;
+use super::output::guard::OutputGuard;
 use super::output::{self, write};
 use super::output::{Recorded, WrittenFile};
 use modelfmt_metadata::mapper::Mapper;
@@ -20,15 +20,16 @@ use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Access;
 use modelfmt_model::formats::entry::{Job, JobError, Write};
-use modelfmt_model::job::tensors::{Item, Origin, Shape, Tensors};
+use modelfmt_model::job::tensors::{Item, Origin, OutputTensors, Shape};
 use modelfmt_rules::options::rules::TypeRule;
 use modelfmt_rules::options::{ConvertOptions, Declared};
 use modelfmt_rules::wording::Choice;
 
-/// Writes tensors that are in memory to a new file, in the format of the extension of its name.
+/// Writes tensors that are in memory to a new file. The extension of the file name chooses the format.
 ///
-/// The file appears when it is complete. An existing file is not replaced. Required keys that `metadata` does not have are filled
-/// in as by a [`Conversion`](crate::Conversion): the name from the file name, `unknown` for the architecture.
+/// The file appears when it is complete. An existing file is not replaced. Required keys that `metadata`
+/// lacks are filled in as in a [`Conversion`](crate::Conversion): the name from the file name, and `unknown`
+/// for the architecture.
 ///
 /// ```
 /// use modelfmt::{Model, Object, View};
@@ -42,7 +43,7 @@ use modelfmt_rules::wording::Choice;
 /// ```
 ///
 /// # Errors
-/// [`Error::Usage`] if no format that can be written has this extension; those of [`save_as`].
+/// [`Error::Usage`] if no writable format has this extension; otherwise the errors of [`save_as`].
 pub fn save<'a>(
     path: impl AsRef<Path>,
     tensors: impl IntoIterator<Item = (impl Into<Cow<'a, str>>, View<'a>)>,
@@ -78,8 +79,8 @@ pub fn save_as<'a>(
         .write(&views, &Execution::default())
 }
 
-/// Tensors whose values you supply, with metadata, checked against a format. Nothing is written yet. Like [`save_as`], but you can
-/// set the layout, and what happens to an existing file.
+/// Tensors whose values you supply, with metadata, checked against a format. Nothing is written yet. Unlike
+/// [`save_as`], this lets you set the layout, and what happens to an existing file.
 ///
 /// ```
 /// use modelfmt::convert::Saving;
@@ -100,7 +101,7 @@ pub fn save_as<'a>(
 pub struct Saving<'p> {
     format: Format,
     path: &'p Path,
-    tensors: Tensors,
+    tensors: OutputTensors,
     metadata: modelfmt_model::job::metadata::Metadata,
     options: &'p ConvertOptions,
 }
@@ -112,8 +113,10 @@ impl std::fmt::Debug for Saving<'_> {
 }
 
 impl<'p> Saving<'p> {
-    /// Checks tensors and metadata. With [`OutputOptions::shard_size`](super::OutputOptions::shard_size), APR2 and safetensors are
-    /// written as sets. Options that change values or select tensors are for models that are read, and are refused here.
+    /// Checks the tensors and the metadata. With
+    /// [`OutputOptions::shard_size`](super::OutputOptions::shard_size), APR2 and safetensors are written as
+    /// sets. Options that change values or select tensors apply only to models that are read, and are refused
+    /// here.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the format cannot hold the tensors or the metadata; [`Error::Usage`] for options that the format
@@ -157,19 +160,19 @@ impl<'p> Saving<'p> {
         Ok(Self { format, path, tensors, metadata, options })
     }
 
-    /// The format that is written. With a shard size, it is the sharded form of the requested format.
+    /// Returns the format that is written. With a shard size, it is the sharded form of the requested format.
     #[must_use]
     pub const fn target(&self) -> Format {
         self.format
     }
 
-    /// The options.
+    /// Returns the options.
     #[must_use]
     pub const fn options(&self) -> &ConvertOptions {
         self.options
     }
 
-    /// The total length in bytes of all tensors.
+    /// Returns the total length in bytes of all tensors.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         let tied = BTreeMap::new();
@@ -181,8 +184,8 @@ impl<'p> Saving<'p> {
         Job { source: None, tensors, metadata, options, tied }
     }
 
-    /// Writes the file, or the set whose index it is. `data` supplies the values of the tensors, in the order of their
-    /// descriptions.
+    /// Writes the file, or the set with this index. `data` supplies the values of the tensors, in the order
+    /// of their descriptions.
     ///
     /// # Errors
     /// [`Error::Refused`] for tensors that the format cannot hold; [`Error::Exists`] and [`Error::Write`] if a file cannot be
@@ -193,7 +196,7 @@ impl<'p> Saving<'p> {
         let mut out = self.path.to_owned();
         index.iter().for_each(|name| out.set_file_name(name));
         let inputs = InputFiles::new(self.options.output.inputs.iter().cloned());
-        let guard = Guard::new(&out, self.options.output.overwrite, inputs).of_target(self.format)?;
+        let guard = OutputGuard::new(&out, self.options.output.overwrite, inputs).of_target(self.format)?;
         let failed =
             |source| write::failed(&out, AnyWriteError::Write { path: out.display().to_string(), source });
         match &index {
@@ -228,8 +231,8 @@ impl<'p> Saving<'p> {
         }
     }
 
-    /// Writes a target of several files, and returns them. `name` is the name of the index, or what it is made from, as in
-    /// [`ConversionPlan::write_to_files`](super::ConversionPlan::write_to_files).
+    /// Writes a target of several files, and returns them. `name` is the name of the index, or the name that
+    /// it is made from, as in [`ConversionPlan::write_to_files`](super::ConversionPlan::write_to_files).
     ///
     /// # Errors
     /// If a value cannot be read, or a file cannot be written; [`Error::Usage`] for a single-file target, or a name that its index
@@ -247,7 +250,8 @@ impl<'p> Saving<'p> {
         self.write_set(data, &self.index_name(name)?, files, work)
     }
 
-    /// The name of the file that stands for a set: see [`ConversionPlan::index_name`](super::ConversionPlan::index_name).
+    /// Returns the name of the file that opens a set. See
+    /// [`ConversionPlan::index_name`](super::ConversionPlan::index_name).
     ///
     /// # Errors
     /// [`Error::Usage`] for a name that this file cannot have.
@@ -289,7 +293,8 @@ impl<'p> Saving<'p> {
     }
 }
 
-/// An option that is set and invalid for supplied tensors, because it selects or changes tensors.
+/// Returns an option that is set although it selects or changes tensors, which is invalid for supplied
+/// tensors.
 fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
     let choices = [
         (Choice::Include, options.tensors.include.is_empty()),
@@ -303,9 +308,9 @@ fn of_a_model(options: &ConvertOptions) -> Option<Choice> {
     rule.or_else(|| choices.into_iter().find(|(_, is_empty)| !is_empty).map(|(choice, _)| choice))
 }
 
-/// The given tensors, without any change.
-fn described<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> Tensors {
-    let mut tensors = Tensors::default();
+/// Returns the given tensors, without any change.
+fn described<'a>(specs: impl IntoIterator<Item = TensorSpec<'a>>) -> OutputTensors {
+    let mut tensors = OutputTensors::default();
     for (number, spec) in specs.into_iter().enumerate() {
         let (from, to) = (spec.dtype, spec.dtype);
         let origin = if spec.has_data { Origin::Given(number) } else { Origin::Declared(number) };

@@ -1,11 +1,12 @@
-//! Checkpoints that come quantized: weights that are stored as several tensors become one tensor each, where a rule dequantizes them.
+//! Decodes quantized checkpoints: each weight that is stored as several tensors becomes one tensor, if a rule
+//! dequantizes it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use modelfmt_core::{DType, TensorInfo};
 use modelfmt_derived::Takes;
-use modelfmt_metadata::schemes::{self, Failure, Placed, Schemes, Stored, is_weight, scale_name};
+use modelfmt_metadata::schemes::{self, Failure, Replacements, Schemes, StoredWeight, is_weight, scale_name};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::Capabilities;
@@ -18,8 +19,9 @@ use modelfmt_rules::wording::{Choice, Note, Remedy};
 use super::tensors::scales::{Scaled, Scales};
 use super::tensors::types::{Candidate, TypeRules};
 
-/// A model whose weights are decoded that a rule dequantizes, or the model itself, and notes about that. `takes` is there if a map
-/// comes next, which takes no scales beside weights.
+/// Decodes the weights that a rule dequantizes. Returns the new model, or the model itself if nothing is
+/// decoded, and notes. Pass `takes` if a map comes next. A map cannot use scales in separate tensors, so
+/// weights in small floats are then decoded too.
 pub(crate) fn decoded<'m>(
     model: &'m Model,
     target: Format,
@@ -28,49 +30,55 @@ pub(crate) fn decoded<'m>(
     takes: Option<&Takes>,
 ) -> Result<(Cow<'m, Model>, Vec<Note>)> {
     let rules = TypeRules::new(&options.types.rules, capabilities)?;
-    // GGUF has blocks of its own for some schemes.
+    // GGUF has its own block types for some schemes.
     let keeps = capabilities.has(DType::Nvfp4) && !model.format().capabilities().has(DType::Nvfp4);
     if !rules.has_dequantize() && !keeps {
         return Ok((Cow::Borrowed(model), Vec::new()));
     }
     model.open_all()?;
-    let mut made =
-        Made { keeps, scales: Vec::new(), model, rules, placed: Placed::default(), refused: Vec::new() };
+    let mut decoder = Decoder {
+        keeps,
+        scales: Vec::new(),
+        model,
+        rules,
+        replacements: Replacements::default(),
+        refused: Vec::new(),
+    };
     let mut notes = Vec::new();
-    made.schemes(&mut notes)?;
+    decoder.schemes(&mut notes)?;
     if let Some(takes) = takes {
-        made.zero_biases(takes, &mut notes)?;
-        made.scaled(options)?;
+        decoder.zero_biases(takes, &mut notes)?;
+        decoder.scaled(options)?;
     }
-    if !made.refused.is_empty() {
+    if !decoder.refused.is_empty() {
         let path = model.path().to_owned();
-        return Err(Error::Unsupported { path, target, unsupported: made.refused });
+        return Err(Error::Unsupported { path, target, unsupported: decoder.refused });
     }
-    if made.placed.weights().next().is_none() {
+    if decoder.replacements.weights().next().is_none() {
         return Ok((Cow::Borrowed(model), Vec::new()));
     }
-    let mut tensors = made.placed.tensors(model);
-    // A map sees all tensors but these.
-    tensors.append(&mut made.scales);
+    let mut tensors = decoder.replacements.tensors(model);
+    // A map does not see the scales of kept blocks.
+    tensors.append(&mut decoder.scales);
     Ok((Cow::Owned(model.decoded(tensors)?), notes))
 }
 
 /// The weights that are decoded.
-struct Made<'a> {
+struct Decoder<'a> {
     model: &'a Model,
     rules: TypeRules<'a>,
-    /// Whether weights that no rule dequantizes become blocks of GGUF, if it has those.
+    /// Whether weights that no rule dequantizes are kept in block types of GGUF, if there are any for them.
     keeps: bool,
-    /// The scales of all values of weights that are kept as blocks.
+    /// The scales of whole weights that are kept as blocks.
     scales: Vec<Computed>,
-    placed: Placed,
+    replacements: Replacements,
     refused: Vec<Unsupported>,
 }
 
-impl Made<'_> {
-    /// Whether a rule dequantizes the weight.
+impl Decoder<'_> {
+    /// Checks whether a rule dequantizes the weight.
     fn is_decoded(&self, name: &str, shape: &[u64], scaled: &Scaled, dtype: DType) -> bool {
-        self.rules.decodes(Candidate { name, origins: &[name], is_fixed: false, dtype, shape, scaled })
+        self.rules.decodes(Candidate { name, origins: &[name], keeps_dtype: false, dtype, shape, scaled })
     }
 
     /// Decodes weights that are stored as several tensors.
@@ -88,7 +96,7 @@ impl Made<'_> {
             }
             match weight.program(self.model) {
                 Ok(program) => {
-                    self.placed.add(&weight, program, Some(scheme.clone()));
+                    self.replacements.add(&weight, program, Some(scheme.clone()));
                     let count = kinds.entry(("decoded", scheme)).or_default();
                     *count = count.saturating_add(1);
                 }
@@ -108,26 +116,27 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// Keeps a weight in the blocks of GGUF, if that has them. Returns whether it does.
-    fn keep(&mut self, weight: &Stored) -> Result<bool> {
+    /// Keeps a weight in a block type of GGUF, if GGUF has one for it. Returns whether it was kept.
+    fn keep(&mut self, weight: &StoredWeight) -> Result<bool> {
         let (blocks, scale) = match weight.blocks(self.model) {
             Ok(kept) => kept,
             Err(Failure::Read(error)) => return Err(error),
             Err(Failure::Why(_)) => return Ok(false),
         };
-        self.placed.add(weight, blocks, None);
+        self.replacements.add(weight, blocks, None);
         if let Some(scale) = scale {
             let origins = vec![weight.name.clone()];
             let name = scale_name(&weight.name);
-            self.scales.push(Computed { origins, ..Computed::new(name, scale).fixed(true) });
+            self.scales.push(Computed { origins, ..Computed::new(name, scale).keep_dtype(true) });
         }
         Ok(true)
     }
 
-    /// Leaves out the biases that AutoGPTQ gave all modules that it quantized, where the model has none.
+    /// Leaves out the zero biases that AutoGPTQ added to every module that it quantized, where the map takes
+    /// no bias.
     fn zero_biases(&mut self, takes: &Takes, notes: &mut Vec<Note>) -> Result<()> {
         let mut zeros = Vec::new();
-        for weight in self.placed.weights() {
+        for weight in self.replacements.weights() {
             let is_gptq = weight.scheme.as_deref().is_some_and(|scheme| scheme.starts_with("gptq"));
             let stem = weight.name.strip_suffix(".weight").filter(|_| is_gptq);
             let name = stem.map(|stem| format!("{stem}.bias")).filter(|name| !takes(name));
@@ -137,7 +146,7 @@ impl Made<'_> {
             }
         }
         let count = zeros.len();
-        self.placed.leave_out(zeros);
+        self.replacements.leave_out(zeros);
         if count > 0 {
             let biases = if count == 1 { "bias" } else { "biases" };
             notes.push(Note::from(format!("{count} {biases} of zeros beside GPTQ weights left out")));
@@ -145,7 +154,7 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// Decodes small floats with scales in another tensor.
+    /// Decodes small floats whose scales are in another tensor.
     fn scaled(&mut self, options: &ConvertOptions) -> Result<()> {
         let model = self.model;
         if !model.tensors().any(|info| is_weight(info.dtype)) {
@@ -168,9 +177,10 @@ impl Made<'_> {
                     let origins = vec![info.name.to_owned()];
                     let computed =
                         Computed { origins, scheme, ..Computed::new(info.name.to_owned(), program) };
-                    self.placed.insert(position, computed);
+                    self.replacements.insert(position, computed);
                     let stem = info.name.strip_suffix(".weight").unwrap_or(info.name);
-                    self.placed.leave_out([by.position].into_iter().chain(schemes::beside(model, stem)));
+                    self.replacements
+                        .leave_out([by.position].into_iter().chain(schemes::activation_tensors(model, stem)));
                 }
                 Err(error) => {
                     let why = error.to_string();
@@ -182,7 +192,8 @@ impl Made<'_> {
     }
 }
 
-/// Whether all values of a short row of floats are zeros.
+/// Checks whether all values of a vector of floats are zero. Vectors over 16 MiB are not read, and count as
+/// not zero.
 fn is_zero(model: &Model, position: usize) -> Result<bool> {
     const MAX_LEN: u64 = 1 << 24;
     let info = model.container().info(position);

@@ -1,4 +1,4 @@
-//! How large files must be so that a set has a given number of them.
+//! Finds the file size at which a set has a given number of files.
 
 use modelfmt_model::formats::entry::JobError;
 use modelfmt_model::formats::set_plan::SetPlan;
@@ -8,8 +8,9 @@ use super::{ConversionPlan, nbytes_of};
 use modelfmt_model::error::Result;
 
 impl ConversionPlan<'_> {
-    /// Chooses the maximum size of a file by the number of files, if that is given: the smallest with which there are no more. What a
-    /// file has besides values depends on the format, so that is found by planning the set.
+    /// Chooses the maximum size of a file from the requested number of files, if one was requested: the
+    /// smallest size that gives no more files. A file also holds other data than values, and how much depends
+    /// on the format, so the set is planned to find out.
     pub(super) fn choose_shard_size(&mut self) -> Result<()> {
         let Some(count) = self.options.output.shards else { return Ok(()) };
         let sizes: Vec<u64> = self.job().specs().map(|spec| nbytes_of(&spec)).collect();
@@ -36,12 +37,13 @@ impl ConversionPlan<'_> {
     }
 }
 
-/// The number of files with tensors.
+/// Returns the number of files with tensors.
 fn files(plan: &dyn SetPlan) -> u64 {
     plan.parts().len() as u64 + u64::from(!plan.last().is_empty())
 }
 
-/// The smallest maximum of sums of consecutive sizes, if there are no more than `count` sums.
+/// Returns the smallest size such that consecutive sizes can be grouped into at most `count` sums of that
+/// size or less.
 fn least_size(sizes: &[u64], count: u64) -> u64 {
     let sums = |most: u64| {
         let (mut sums, mut sum) = (1_u64, 0_u64);

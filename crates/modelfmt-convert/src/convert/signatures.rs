@@ -1,11 +1,11 @@
-//! Signatures inside the source, which cover no other file.
+//! Notes about signatures inside the source: they do not cover the converted file.
 
 use modelfmt_model::formats::Format;
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 
-/// A note that signatures inside the source are left out.
+/// Returns a note if the source has signatures inside, because they are left out.
 pub(super) fn note(model: &Model, target: Format) -> Option<Note> {
     if !model.members().any(|model| model.sealing().is_signed) {
         return None;

@@ -1,8 +1,8 @@
 //! The table of conversion options: their names, their values and their help.
 //!
-//! The help of the program and the names of options in its errors come from this table. Tests compare it with
-//! [`ConvertOptions`](crate::convert::ConvertOptions), with the arguments of the program, with the keywords of the Python package,
-//! and with the options of the page.
+//! The program's help and the option names in its errors come from this table. Tests compare the table with
+//! [`ConvertOptions`](crate::convert::ConvertOptions), with the arguments of the program, with the keywords
+//! of the Python package, and with the options of the web page.
 
 use modelfmt_model::formats::Format;
 use modelfmt_rules::wording::Choice;
@@ -11,10 +11,10 @@ use modelfmt_rules::wording::Choice;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct OptionInfo {
-    /// The field of [`ConvertOptions`](crate::convert::ConvertOptions) that contains the option, such as `aero`; empty for a field
-    /// of the struct itself.
+    /// The field of [`ConvertOptions`](crate::convert::ConvertOptions) that contains the option, such as
+    /// `aero`; empty if the option is a field of `ConvertOptions` itself.
     pub group: &'static str,
-    /// The field of the option. The rules that cast, quantize and dequantize are all in `rules`.
+    /// The name of the option's field. The rules that cast, quantize and dequantize are all in `rules`.
     pub name: &'static str,
     /// The flag of the program.
     pub flag: &'static str,
@@ -22,9 +22,9 @@ pub struct OptionInfo {
     pub keyword: &'static str,
     /// The values that the program takes for the flag.
     pub takes: Takes,
-    /// The choice by which errors and notes name the option, if they do.
+    /// The choice by which errors and notes refer to the option, if there is one.
     pub choice: Option<Choice>,
-    /// Whether the page and the npm package have the option.
+    /// Whether the web page and the npm package have the option.
     pub in_page: bool,
     /// What the option does: the text of the program's help.
     pub help: &'static str,
@@ -62,13 +62,13 @@ impl OptionInfo {
         Self { in_page: true, ..self }
     }
 
-    /// The option that errors name by this choice.
+    /// Finds the option that errors refer to by this choice.
     #[must_use]
     pub fn of_choice(choice: Choice) -> Option<&'static Self> {
         OPTIONS.iter().find(|option| option.choice == Some(choice))
     }
 
-    /// The formats that can be written with the option.
+    /// Returns the formats that can be written with the option.
     pub fn formats(&self) -> impl Iterator<Item = Format> {
         let choice = self.choice.filter(|choice| Format::ALL.iter().any(|format| format.takes(*choice)));
         let takes = move |format: &Format| choice.is_none_or(|choice| format.takes(choice));
@@ -76,8 +76,9 @@ impl OptionInfo {
     }
 }
 
-/// The options of a conversion. Some have no entry: `ConvertOptions::apr2.seal` (who signs and who can decrypt) is a set of keys,
-/// not one option; the version and a folder of the hub are parts of the [`Target`](modelfmt_model::Target); and `inputs` is not a choice of the user.
+/// The options of a conversion. Some have no entry: `ConvertOptions::apr2.seal` (who signs and who can
+/// decrypt) is a set of keys, not one option; the version and the hub folder are parts of the
+/// [`Target`](modelfmt_model::Target); and `inputs` is not set by the user.
 pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo::new("tensors", "include", Takes::Many("GLOB"), "Only tensors whose names match, such as 'layers.*'; may be repeated")
         .flag("--include")
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
     use modelfmt_rules::options::ConvertOptions;
 
-    /// The fields of the options, as `group.field`, from their `Debug` output.
+    /// Returns the fields of the options, as `group.field`, from their `Debug` output.
     fn fields() -> BTreeSet<String> {
         let text = format!("{:#?}", ConvertOptions::default());
         let (mut group, mut fields) = (String::new(), BTreeSet::new());

@@ -27,17 +27,17 @@ pub enum Warning {
     NoTokenizer,
     /// A GGUF file that llama.cpp does not load.
     NotForLlama {
-        /// Whether the file says the architecture of the model.
+        /// Whether the file states the architecture of the model.
         has_architecture: bool,
-        /// Whether there is a config.json beside the model.
+        /// Whether there is a config.json next to the model.
         has_config: bool,
-        /// A tensor with Hugging Face's name instead of llama.cpp's, if there is one.
+        /// A tensor that has its Hugging Face name instead of llama.cpp's, if there is one.
         name: Option<String>,
     },
 }
 
 impl Warning {
-    /// The warning if llama.cpp will not load the output, unless the source is a GGUF file.
+    /// Returns a warning if llama.cpp will not load the output, unless the source is a GGUF file.
     pub(super) fn of_gguf<'n>(
         source: Format,
         target: Format,
@@ -57,7 +57,7 @@ impl Warning {
         })
     }
 
-    /// The warning in one line, in the words of a program.
+    /// Returns the warning as one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         match self {

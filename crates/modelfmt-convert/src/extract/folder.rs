@@ -1,4 +1,4 @@
-//! Extracts tensors to a folder with a file for each tensor.
+//! Extracts tensors to a folder, one file for each tensor.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use modelfmt_write::{InputFiles, NewFiles, Output, Overwrite};
 
 use super::prepared::{Entry, Prepared};
 use super::{ExtractAs, ExtractOptions, Extracted, names, not_written};
-use crate::convert::output::guard::Guard;
+use crate::convert::output::guard::OutputGuard;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_rules::wording::Note;
 
@@ -35,8 +35,8 @@ pub(super) fn write(
     written
 }
 
-/// Up to this number of files, each file is flushed by itself. More files are flushed together, along with everything else that is
-/// on its way to the disk.
+/// Up to this number, files are flushed one by one. More files are flushed together, along with everything
+/// else that waits to be written to the disk.
 const FEW: usize = 16;
 
 fn write_files(
@@ -49,7 +49,7 @@ fn write_files(
     let file_names: Vec<String> =
         prepared.entries.iter().map(|entry| names::file_name(entry.name, kind.ending())).collect();
     let first = folder.join(file_names.first().map_or("", String::as_str));
-    let guard = Guard::new(&first, options.overwrite, InputFiles::new(prepared.model.input_paths()));
+    let guard = OutputGuard::new(&first, options.overwrite, InputFiles::new(prepared.model.input_paths()));
     let files = match file_names.len() {
         ..=FEW => guard.files(),
         _ => guard.files().flushed_together(),
@@ -62,7 +62,7 @@ fn write_files(
         let failed = not_written(&folder.join(name));
         let mut file = files.create(name).map_err(&failed)?;
         prepared.write(number, &values, (&file, 0), work, (|_: &[u8]| (), drop))?;
-        // The file is closed, because there may be more files than a process may have open.
+        // Close the file, because there may be more files than a process may have open.
         file.finish().map_err(&failed)?;
         done.push(file);
     }
@@ -76,7 +76,7 @@ fn write_files(
     Ok(extracted)
 }
 
-/// A note about names that are too long for a file.
+/// Returns a note about names that are too long for a file.
 fn shortened(prepared: &Prepared<'_>, file_names: &[String], kind: ExtractAs) -> Option<Note> {
     let names = prepared.entries.iter().map(|entry| entry.name).zip(file_names);
     let mut shortened = names.filter(|(name, _)| names::is_shortened(name, kind.ending()));

@@ -1,4 +1,4 @@
-//! Extracts tensors to files of their own: `.npy`, `.npz`, or their bytes, unchanged or in another dtype.
+//! Extracts tensors to separate files: `.npy`, `.npz`, or their bytes, unchanged or in another dtype.
 
 mod folder;
 mod names;
@@ -18,7 +18,7 @@ use std::path::Path;
 use modelfmt_core::{DType, Execution};
 use modelfmt_write::{InputFiles, Output, Overwrite, Sink};
 
-use crate::convert::output::guard::Guard;
+use crate::convert::output::guard::OutputGuard;
 #[cfg(feature = "safetensors")]
 use crate::convert::{Clipped, Conversion};
 use crate::convert::{ConvertOptions, ScaleRule, TypeRule, schemes};
@@ -42,7 +42,7 @@ pub enum ExtractAs {
 }
 
 impl ExtractAs {
-    /// The kind for a file name with the extension `.npy` or `.bin`.
+    /// Returns the format for a file name with the extension `.npy` or `.bin`.
     #[must_use]
     pub fn for_output(name: &str) -> Option<Self> {
         match name.rsplit_once('.')?.1 {
@@ -53,7 +53,7 @@ impl ExtractAs {
         }
     }
 
-    /// The extension of its files.
+    /// Returns the extension of its files.
     const fn ending(self) -> &'static str {
         match self {
             #[cfg(feature = "npy")]
@@ -78,7 +78,8 @@ pub enum ExtractAllAs {
 }
 
 impl ExtractAllAs {
-    /// The kind for a file name: `.npz`, `.safetensors`, or, with a slash at the end, a folder of `.npy` files.
+    /// Returns the format for a file name: `.npz`, `.safetensors`, or, if it ends with a slash, a folder of
+    /// `.npy` files.
     #[must_use]
     pub fn for_output(name: &str) -> Option<Self> {
         match name.rsplit_once('.') {
@@ -97,16 +98,17 @@ impl ExtractAllAs {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExtractOptions {
-    /// The dtype to cast to, for numbers of any dtype; blocks are decoded first. "Casts" on the page of
-    /// [`convert`](mod@crate::convert) says what that does to values. With [several tensors](extract_all), only floats and blocks
-    /// are cast.
+    /// The dtype to cast to, for numbers of any dtype; blocks are decoded first. The
+    /// [`convert`](mod@crate::convert) module describes what a cast does to values. With [several
+    /// tensors](extract_all), only floats and blocks are cast.
     pub cast: Option<DType>,
-    /// Decodes quantized blocks and [weights that are stored as several tensors](decoded) to f32, f16 or bf16, and applies the scales of a weight in small floats, and scales and zero points
-    /// that the file has for it, like [`TypeRule::dequantize`].
+    /// Decodes quantized blocks and [weights that are stored as several tensors](decoded) to f32, f16 or
+    /// bf16. Applies the scales of a weight in small floats, and scales and zero points that the file has for
+    /// a tensor, like [`TypeRule::dequantize`].
     pub dequantize: Option<DType>,
-    /// Which tensor holds the scales, if the names do not say so.
+    /// Which tensor holds the scales, if the names do not show it.
     pub scales: Vec<ScaleRule>,
-    /// Whether a file that exists is replaced.
+    /// Whether an existing file is replaced.
     pub overwrite: Overwrite,
     /// Copies values without checking them against the hashes and checksums of the source file.
     pub no_verify: bool,
@@ -122,16 +124,18 @@ pub struct Extracted {
     pub nbytes: u64,
     /// Notes for standard error about what was not checked and how values changed.
     pub notes: Vec<Note>,
-    /// A warning if values were beyond the range of the dtype that they were cast to, and became its end or an infinity.
+    /// A warning if values were beyond the range of the dtype that they were cast to, and became the end of
+    /// the range or an infinity.
     pub clipped: Option<String>,
 }
 
-/// The model with the weights decoded that are [asked for](ExtractOptions::dequantize), by names or patterns, and are stored as several
-/// tensors, such as those of GPTQ: each is one tensor with the name of the weight. The functions here take them so. Without such
-/// weights, the model itself.
+/// Decodes the weights that `names` (names or patterns) select and that are stored as several tensors, such
+/// as those of GPTQ, if [`dequantize`](ExtractOptions::dequantize) is set. In the result each is one tensor
+/// with the name of the weight. Returns the model itself if there are no such weights. The functions of this
+/// module call this function.
 ///
 /// # Errors
-/// [`Error::Unsupported`] if such a weight cannot be decoded; if the model cannot be read.
+/// [`Error::Unsupported`] if such a weight cannot be decoded, or another error if the model cannot be read.
 pub fn decoded<'m, N: AsRef<str>>(
     model: &'m Model,
     names: &[N],
@@ -152,9 +156,10 @@ pub fn decoded<'m, N: AsRef<str>>(
 /// checksums in the source file.
 ///
 /// # Errors
-/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if the tensor has no data, numpy lacks its dtype, or it cannot be cast or
-/// dequantized; [`Error::Usage`] for a dtype that values cannot have; [`Error::Values`] for values that cannot be converted;
-/// [`Error::Exists`] and [`Error::Write`] if the file cannot be written; [`Error::Damaged`]; [`Error::File`] if the tensor cannot
+/// [`Error::NoSuchTensor`]; [`Error::NotExtractable`] if the tensor has no data, numpy lacks its dtype, or it
+/// cannot be cast or dequantized; [`Error::Usage`] for a dtype that values cannot have; [`Error::Values`] for
+/// values that cannot be converted; [`Error::Exists`] and [`Error::Write`] if the file cannot be written;
+/// [`Error::Damaged`] if values do not match their hashes or checksums; [`Error::File`] if the tensor cannot
 /// be read.
 pub fn extract(
     model: &Model,
@@ -190,8 +195,8 @@ pub fn extract_to_sink(
 }
 
 /// Writes several tensors, each given by its name or, if no tensor has that name, by a pattern as in
-/// [`Globs`]. The whole output appears when it is complete, or nothing does. Tensors without data
-/// that a pattern matches are left out, with a note.
+/// [`Globs`]. The output appears only when all of it is complete. Tensors without data that a pattern matches
+/// are left out, with a note.
 ///
 /// ```
 /// use modelfmt::{Execution, Model, View};
@@ -210,8 +215,8 @@ pub fn extract_to_sink(
 /// ```
 ///
 /// # Errors
-/// If there is no such tensor, or it cannot be read or written; [`Error::NothingSelected`] if no name matches a pattern;
-/// [`Error::Unsupported`] if safetensors cannot hold a dtype.
+/// If there is no such tensor, or it cannot be read or written; [`Error::NothingSelected`] if a pattern
+/// matches no name; [`Error::Unsupported`] if safetensors cannot hold a dtype.
 pub fn extract_all<N: AsRef<str>>(
     model: &Model,
     names: &[N],
@@ -243,7 +248,7 @@ pub fn extract_all<N: AsRef<str>>(
     Ok(extracted)
 }
 
-/// The positions of the tensors that match these names and patterns, each once.
+/// Returns the positions of the tensors that match these names and patterns, each once.
 fn chosen<N: AsRef<str>>(model: &Model, names: &[N]) -> Result<(Vec<usize>, Vec<Note>)> {
     model.expect_tensors()?;
     let has_data = |position: usize| model.info(position).map(|info| info.has_data);
@@ -255,7 +260,7 @@ fn chosen<N: AsRef<str>>(model: &Model, names: &[N]) -> Result<(Vec<usize>, Vec<
             .iter()
             .any(|&position| model.info(position).is_ok_and(|info| info.name == name.as_ref()));
         for position in matching {
-            // A tensor without data that is given by name is refused later, with its name.
+            // A tensor without data that is given by its name is refused later, with an error that names it.
             if is_name || has_data(position)? {
                 positions.push(position);
             } else {
@@ -269,7 +274,7 @@ fn chosen<N: AsRef<str>>(model: &Model, names: &[N]) -> Result<(Vec<usize>, Vec<
         let names: Vec<String> = names.iter().map(|name| format!("{:?}", name.as_ref())).collect();
         return Err(model.nothing_selected(&[], Some(names.join(" or "))));
     }
-    // Each of the tensors over the same bytes is written.
+    // Tensors that share bytes are each written separately.
     let ties = Ties::of(model, positions.iter().copied())?;
     check_reading(ties.groups.iter().map(|&group| ties.stored(group)), ties.size(model), model)?;
     let s = if without_data == 1 { "" } else { "s" };
@@ -312,7 +317,7 @@ fn safetensors(
 
 fn create(model: &Model, path: &Path, options: &ExtractOptions) -> Result<impl Output> {
     let inputs = InputFiles::new(model.input_paths());
-    Guard::new(path, options.overwrite, inputs).create().map_err(not_written(path))
+    OutputGuard::new(path, options.overwrite, inputs).create().map_err(not_written(path))
 }
 
 fn not_written(path: &Path) -> impl Fn(io::Error) -> Error + use<> {

@@ -1,20 +1,21 @@
-//! Makes file names from the names of tensors.
+//! Makes file names from tensor names.
 
 use std::fmt::Write as _;
 
 /// The maximum length in bytes of a name in a file system.
 const LONGEST: usize = 255;
 
-/// The file name for a tensor, without folders, valid on any system. Characters that a file name cannot have are percent-encoded,
-/// and so is the percent sign, so that no two tensors share a file. A name that would be too long is cut, and ends in `%-`, which
-/// is in no other name, and half of the BLAKE3 hash of the tensor's name.
+/// Returns the file name for a tensor, without folders, valid on any system. Characters that a file name
+/// cannot have are percent-encoded, and so is the percent sign, so that no two tensors share a file. A name
+/// that would be too long is cut, followed by `%-`, which no other name contains, and half of the BLAKE3 hash
+/// of the tensor's name.
 pub(super) fn file_name(name: &str, ending: &str) -> String {
     let mut file = encoded_whole(name);
     if file.len() + ending.len() > LONGEST {
         let hash = blake3::hash(name.as_bytes()).to_hex();
         let tail = format!("%-{}", hash.get(..32).unwrap_or_default());
         file.truncate(file.floor_char_boundary(LONGEST - tail.len() - ending.len()));
-        // Do not cut through the encoding of a byte.
+        // Do not cut within the encoding of a byte.
         if let Some(at) = file.rfind('%').filter(|at| at + 3 > file.len()) {
             file.truncate(at);
         }
@@ -24,7 +25,7 @@ pub(super) fn file_name(name: &str, ending: &str) -> String {
     file
 }
 
-/// Whether [`file_name`] keeps only the beginning of a name.
+/// Checks whether [`file_name`] cuts a name.
 pub(super) fn is_shortened(name: &str, ending: &str) -> bool {
     // Encoding turns one byte into at most three.
     name.len() + ending.len() > LONGEST / 3 && encoded_whole(name).len() + ending.len() > LONGEST
@@ -34,8 +35,9 @@ fn encoded_whole(name: &str) -> String {
     encoded(name, |c| c.is_control() || r#"/\:*?"<>|%"#.contains(c))
 }
 
-/// The name of a tensor in an archive: unchanged, because numpy finds an array by it, unless it would lead out of the folder that
-/// an archive is unpacked to, or looks like the encoding of such a name.
+/// Returns the name of a tensor in an archive. The name is unchanged, because numpy finds an array by it,
+/// unless it would lead out of the folder that an archive is unpacked to, or looks like the encoding of such
+/// a name.
 #[cfg(feature = "npy")]
 pub(super) fn member_name(name: &str, ending: &str) -> String {
     let is_drive = name.as_bytes().get(1) == Some(&b':');

@@ -6,7 +6,7 @@ use modelfmt_core::{DType, Kind, SmallType};
 
 use modelfmt_rules::wording::Remedy;
 
-/// The remedy for a dtype that numpy lacks.
+/// Returns the remedy for a dtype that numpy lacks.
 pub(super) fn remedy(dtype: DType) -> Option<Remedy> {
     let cast = |to| Some(Remedy::Cast { to, by_name: false });
     match dtype.kind() {
@@ -18,7 +18,7 @@ pub(super) fn remedy(dtype: DType) -> Option<Remedy> {
     }
 }
 
-/// numpy's name for a dtype, little-endian.
+/// Returns numpy's name for a dtype, little-endian.
 pub(super) const fn type_code(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::Bool => "|b1",

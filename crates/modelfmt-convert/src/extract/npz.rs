@@ -9,7 +9,7 @@ use super::zip::{Archive, Member};
 use super::{ExtractOptions, Extracted, names};
 use modelfmt_model::error::{Error, Result};
 
-/// An archive whose offsets are all known.
+/// An archive for which all offsets are known.
 pub(super) struct Npz<'a> {
     prepared: Prepared<'a>,
     archive: Archive,

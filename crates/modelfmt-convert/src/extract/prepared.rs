@@ -1,4 +1,4 @@
-//! Tensors that are ready to be extracted: everything is selected and checked, and nothing is written.
+//! Tensors that are ready to be extracted: everything is selected and checked, and nothing is written yet.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,19 @@ use modelfmt_core::{AnyError, CommonFault, Execution, Part, author::Extent};
 use modelfmt_write::{FillError, Region, Segment, Sink};
 
 use super::{ExtractAs, ExtractOptions, Extracted};
-use crate::convert::single::Singles;
+use crate::convert::tensor_converter::TensorConverter;
 use crate::convert::values::Values;
 use crate::convert::{Clipped, ConvertOptions, TypeRule};
 use modelfmt_model::error::{Error, Result};
-use modelfmt_model::job::tensors::Tensors;
+use modelfmt_model::job::tensors::OutputTensors;
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::{Note, Remedy};
 
-/// The tensors and their converted form.
+/// The tensors in their converted form.
 pub(super) struct Prepared<'a> {
     pub(super) model: &'a Model,
     pub(super) entries: Vec<Entry<'a>>,
-    tensors: Tensors,
+    tensors: OutputTensors,
     notes: Vec<Note>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// The length of header and values in bytes.
+    /// Returns the length of the header and the values in bytes.
     pub(super) fn len(&self) -> u64 {
         self.nbytes.saturating_add(self.header.len() as u64)
     }
@@ -49,17 +49,17 @@ impl<'a> Prepared<'a> {
         conversion.types.rules.extend(options.dequantize.map(TypeRule::dequantize));
         conversion.types.rules.extend(options.cast.map(TypeRule::cast));
         conversion.types.scales.clone_from(&options.scales);
-        let mut singles = Singles::new(model, &conversion)?;
+        let mut converter = TensorConverter::new(model, &conversion)?;
         let mut prepared = Self {
             model,
             entries: Vec::with_capacity(positions.len()),
-            tensors: Tensors::default(),
+            tensors: OutputTensors::default(),
             notes: Vec::new(),
         };
         for &position in positions {
-            prepared.add(position, kind, &mut singles, positions.len() > 1)?;
+            prepared.add(position, kind, &mut converter, positions.len() > 1)?;
         }
-        singles.check()?;
+        converter.check()?;
         Ok(prepared)
     }
 
@@ -67,7 +67,7 @@ impl<'a> Prepared<'a> {
         &mut self,
         position: usize,
         kind: ExtractAs,
-        singles: &mut Singles<'_>,
+        converter: &mut TensorConverter<'_>,
         is_one_of_several: bool,
     ) -> Result<()> {
         let model = self.model;
@@ -81,34 +81,37 @@ impl<'a> Prepared<'a> {
         if !info.has_data {
             return Err(refused("it is declared without data".to_owned(), None));
         }
-        let single = singles.of(position, is_one_of_several)?;
-        let single =
-            single.map_err(|unsupported| refused(unsupported.why.to_string(), unsupported.remedy))?;
+        let converted = converter.convert(position, is_one_of_several)?;
+        let converted =
+            converted.map_err(|unsupported| refused(unsupported.why.to_string(), unsupported.remedy))?;
         let header = match kind {
             ExtractAs::Bin => Vec::new(),
             #[cfg(feature = "npy")]
             ExtractAs::Npy => {
                 use super::npy;
-                let Some(code) = npy::type_code(single.dtype) else {
+                let Some(code) = npy::type_code(converted.dtype) else {
                     let alone = if is_one_of_several { " it alone" } else { "" };
-                    let why = format!("numpy has no type {}; extract{alone} to .bin", single.dtype);
-                    return Err(refused(why, npy::remedy(single.dtype)));
+                    let why = format!("numpy has no type {}; extract{alone} to .bin", converted.dtype);
+                    return Err(refused(why, npy::remedy(converted.dtype)));
                 };
                 npy::header(code, info.shape).map_err(|error| refused(error.to_string(), None))?
             }
         };
-        // Dtype and shape do not show the length of rows that are padded to whole blocks.
-        let own =
-            if single.dtype == info.dtype { Some(info.nbytes) } else { single.dtype.nbytes(info.shape) };
+        // The shape does not show the length if rows are padded to whole blocks.
+        let own = if converted.dtype == info.dtype {
+            Some(info.nbytes)
+        } else {
+            converted.dtype.nbytes(info.shape)
+        };
         self.entries.push(Entry { name: info.name, header, nbytes: own.unwrap_or_default() });
         let scalings = self.tensors.scalings.len();
-        let items = single.tensors.items.into_iter();
+        let items = converted.tensors.items.into_iter();
         self.tensors.items.extend(items.map(|mut item| {
             item.scaling = item.scaling.map(|number| number + scalings);
             item
         }));
-        self.tensors.scalings.extend(single.tensors.scalings);
-        for note in single.notes {
+        self.tensors.scalings.extend(converted.tensors.scalings);
+        for note in converted.notes {
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
@@ -116,13 +119,13 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
-    /// The values, checked while they are read.
+    /// Returns the values. They are checked while they are read.
     pub(super) fn values(&self, options: &ExtractOptions) -> Result<Values<'_>> {
         Values::new(self.model, &self.tensors, !options.no_verify)
     }
 
-    /// Writes a tensor from the offset `begin` on. Calls `look` for its header and for each piece of its values, and `take` with
-    /// the results in order.
+    /// Writes a tensor at the offset `begin`. Calls `look` for its header and for each piece of its values,
+    /// and `take` with the results in order.
     pub(super) fn write<T: Send>(
         &self,
         number: usize,
@@ -150,7 +153,7 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Writes the first tensor alone.
+    /// Writes the first tensor only.
     pub(super) fn write_first(
         self,
         sink: &dyn Sink,
@@ -164,7 +167,7 @@ impl<'a> Prepared<'a> {
         Ok(self.extracted(&values, nbytes))
     }
 
-    /// The result, after everything is written and checked.
+    /// Returns the result, after everything is written and checked.
     pub(super) fn extracted(&self, values: &Values<'_>, nbytes: u64) -> Extracted {
         let clipped = values.clipped(|number| self.entries.get(number).map_or("", |entry| entry.name));
         Extracted {

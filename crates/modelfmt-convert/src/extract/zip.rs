@@ -1,8 +1,8 @@
-//! Zip archives without compression, with the 64-bit records if a size or an offset needs them (PKWARE's APPNOTE.TXT, 4.3 and
-//! 4.5.3). The sizes are known in advance, so every offset is known, and members are written on several threads. Existing zip
-//! crates write a single stream of bytes.
+//! Zip archives without compression, with the 64-bit records if a size or an offset needs them (PKWARE's
+//! APPNOTE.TXT, 4.3 and 4.5.3). All sizes are known in advance, and so are all offsets, so several threads
+//! can write members. Existing zip crates write a single stream of bytes.
 
-/// A member. Its size is known in advance, its CRC after it is written.
+/// A member. Its size is known in advance, and its CRC after it is written.
 pub(super) struct Member {
     name: String,
     len: u64,
@@ -20,7 +20,7 @@ impl Member {
         LOCAL_LEN + self.name.len() as u64 + if self.is_long() { LOCAL_LONG } else { 0 }
     }
 
-    /// Whether its size needs 64 bits.
+    /// Checks whether its size needs 64 bits.
     const fn is_long(&self) -> bool {
         self.len >= SHORT
     }
@@ -33,7 +33,7 @@ pub(super) struct Archive {
     end: u64,
 }
 
-/// The value of a 32-bit field whose number is in a 64-bit record.
+/// The value of a 32-bit field whose actual value is in a 64-bit record.
 const SHORT: u64 = 0xffff_ffff;
 const LOCAL_LEN: u64 = 30;
 /// The length of a record with two 64-bit sizes.
@@ -47,7 +47,7 @@ impl Archive {
     /// Computes every offset.
     ///
     /// # Errors
-    /// The name of a member that the format cannot hold, and why.
+    /// If the format cannot hold a member: the name of the member, and the reason.
     pub(super) fn new(mut members: Vec<Member>) -> Result<Self, (String, &'static str)> {
         let mut end = 0u64;
         for member in &mut members {
@@ -61,12 +61,12 @@ impl Archive {
         Ok(Self { members, end })
     }
 
-    /// The offset of the bytes of a member.
+    /// Returns the offset of the bytes of a member.
     pub(super) fn offset(&self, number: usize) -> u64 {
         self.members.get(number).map_or(self.end, |member| member.at.saturating_add(member.header_len()))
     }
 
-    /// The header of a member after its CRC is known, and its offset.
+    /// Returns the header of a member and its offset, after the CRC is known.
     pub(super) fn header(&mut self, number: usize, crc: u32) -> (u64, Vec<u8>) {
         let Some(member) = self.members.get_mut(number) else { return (self.end, Vec::new()) };
         member.crc = crc;
@@ -83,7 +83,7 @@ impl Archive {
         (member.at, out)
     }
 
-    /// The directory of all members, and its offset.
+    /// Returns the central directory of all members, and its offset.
     pub(super) fn directory(&self) -> (u64, Vec<u8>) {
         let mut out = Vec::new();
         for member in &self.members {
@@ -132,20 +132,20 @@ impl Archive {
     }
 }
 
-/// The version of the writer: made on Unix, so that the permissions count.
+/// The version field of the writer: made on Unix, so that the permissions count.
 const UNIX: u16 = 3 << 8;
 
-/// The version that a reader needs: zip 2.0, or 4.5 for 64-bit numbers.
+/// Returns the version that a reader needs: zip 2.0, or 4.5 for 64-bit numbers.
 const fn version(is_long: bool) -> u16 {
     if is_long { 45 } else { 20 }
 }
 
-/// A 32-bit number, or the placeholder for a number in a 64-bit record.
+/// Returns a 32-bit number, or the placeholder for a number in a 64-bit record.
 fn low(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// A length that was checked to fit.
+/// Returns a length that was checked to fit.
 fn length(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }

@@ -1,4 +1,5 @@
-//! What BASE gives: its own tensors, and those that a map, adapters and decoding make of them.
+//! The tensors that can be made from BASE: its own, and those that a map, adapters and decoding make from
+//! them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,12 +9,12 @@ use modelfmt_core::{DType, TensorInfo};
 use tensor_program::Program;
 
 use super::ProveOptions;
-use super::steps::{Derivation, Weighted, derivations};
+use super::steps::{Recipe, Weighted, recipes};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::convert::tensors::importance::{Importance, Weights};
 use crate::convert::{ConvertOptions, TypeRule};
 use modelfmt_derived::Derived;
-use modelfmt_model::checked::Checked;
+use modelfmt_model::checked::CheckedValues;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::model::Model;
@@ -21,50 +22,51 @@ use modelfmt_rules::options::rules::TypeChange;
 
 use crate::convert::schemes;
 
-/// A tensor that BASE gives: the number of the source, and the position there.
+/// A tensor that BASE provides: the number of the source, and the position in that source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Given {
+pub(super) struct BaseTensor {
     pub(super) source: usize,
     pub(super) position: usize,
 }
 
-/// A way from BASE to a tensor of DERIVED.
+/// How a tensor of DERIVED is computed from one tensor of BASE.
 #[derive(Clone, Debug)]
-pub(super) struct Way {
-    pub(super) given: Given,
-    pub(super) derivation: Derivation,
+pub(super) struct Derivation {
+    pub(super) from: BaseTensor,
+    pub(super) recipe: Recipe,
 }
 
-/// BASE, or what is made of it before tensors get their dtypes.
+/// BASE, or a model made from it, before tensors get their dtypes.
 struct Source<'m> {
     model: Cow<'m, Model>,
     /// Whether a map gave names and shapes.
     is_mapped: bool,
     /// Whether weights that are stored as several tensors are decoded.
     is_decoded: bool,
-    /// The names of tensors, before a map, that adapters change.
+    /// The names that tensors changed by adapters have before a map.
     changed: BTreeSet<String>,
 }
 
-/// BASE, and what is made of it.
+/// BASE, and the models made from it.
 pub(super) struct Base<'m> {
-    /// What tensors are looked for in, in this order. The last is BASE without a map, with the adapters.
+    /// The models to look for tensors in, in this order. The last is BASE without a map, with the adapters
+    /// merged.
     sources: Vec<Source<'m>>,
-    /// The adapters' steps.
+    /// The steps of the adapters.
     adapters: Vec<String>,
-    /// How important columns are that were quantized, and the step that says so.
+    /// The importance of the columns that were quantized, and the step that names the matrix.
     #[cfg(not(target_arch = "wasm32"))]
     importance: Importance,
     #[cfg(not(target_arch = "wasm32"))]
     matrix: String,
     pub(super) model: &'m Model,
-    /// The files of the folder of the hub that a GGUF becomes.
+    /// The files of the hub folder that a GGUF becomes.
     pub(super) files: Vec<(String, Vec<u8>)>,
     pub(super) notes: Vec<String>,
 }
 
 impl<'m> Base<'m> {
-    /// Maps, merges and decodes as a conversion to the format of DERIVED does.
+    /// Maps, merges and decodes BASE in the same way as a conversion to the format of DERIVED.
     pub(super) fn new(model: &'m Model, derived: &Model, options: &ProveOptions) -> Result<Self> {
         model.open_all()?;
         #[cfg(not(target_arch = "wasm32"))]
@@ -82,12 +84,12 @@ impl<'m> Base<'m> {
         };
         base.add_mapped(derived, options)?;
         base.add(None, &[], options)?;
-        // Weights that are decoded are looked for first.
+        // Look for decoded weights first.
         base.sources.sort_by_key(|source| !source.is_decoded);
         Ok(base)
     }
 
-    /// Adds what a map makes.
+    /// Adds the models that a map makes.
     #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
     fn add_mapped(&mut self, derived: &Model, options: &ProveOptions) -> Result<()> {
         let asked = options.map.as_deref();
@@ -103,7 +105,7 @@ impl<'m> Base<'m> {
         }
         let done = self.add(Some(asked), &[], options);
         let done = match done {
-            // The weights have to be decoded first.
+            // The weights have to be decoded before the map.
             Err(Error::Unmapped { .. }) => self.add(Some(asked), &decode, options),
             done => done,
         };
@@ -116,11 +118,11 @@ impl<'m> Base<'m> {
         }
     }
 
-    /// Adds the folder of the hub that a GGUF becomes.
+    /// Adds the hub folder that a GGUF becomes.
     #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
     fn add_restored(&mut self, derived: &Model, options: &ProveOptions) -> Result<()> {
         let (model, asked) = (self.model, options.map.as_deref());
-        // A folder that was made of a GGUF has the names of the hub.
+        // A hub folder that was made from a GGUF has Hugging Face's names.
         let is_renamed = derived.tensors().any(|info| model.container().find(info.name).is_none());
         if asked == Some(modelfmt_derived::NONE) || (asked.is_none() && !is_renamed) {
             return Ok(());
@@ -141,20 +143,21 @@ impl<'m> Base<'m> {
         }
     }
 
-    /// Only decodes: this build has no maps.
+    /// Adds only decoded weights: this build has no maps.
     #[cfg(not(all(feature = "gguf", not(target_arch = "wasm32"))))]
     fn add_mapped(&mut self, _: &Model, options: &ProveOptions) -> Result<()> {
         self.add(None, &decode(), options)
     }
 
-    /// Adds BASE as a conversion with these rules takes it. `map` is `None` without a map, and else the one that was asked for.
+    /// Adds BASE after the conversion steps that these rules and options ask for. The outer `None` of `map`
+    /// means no map; the inner `None` means that no particular map was requested.
     fn add(&mut self, map: Option<Option<&str>>, rules: &[TypeRule], options: &ProveOptions) -> Result<()> {
         let mut convert = ConvertOptions::default();
         convert.types.rules = rules.to_vec();
         convert.tensors.lora.clone_from(&options.lora);
         convert.tensors.map = map.flatten().map(str::to_owned);
         convert.metadata.pre.clone_from(&options.pre);
-        // GGUF has blocks for some schemes.
+        // GGUF has its own block types for some schemes.
         let target = if map.is_some() { Format::Gguf } else { Format::Safetensors };
         let takes = modelfmt_derived::takes(self.model, target, &convert);
         let takes = takes.as_deref().unwrap_or(&|_: &str| true);
@@ -173,7 +176,8 @@ impl<'m> Base<'m> {
             Err(error) => return Err(error),
         };
         let (source, notes) = merged(model, map.is_some(), &convert)?;
-        // A folder without a config.json, for example, is taken as it is.
+        // The map may not apply, for example to a folder without a config.json. BASE is then compared as it
+        // is.
         if map.is_some() && !source.is_mapped {
             return Ok(());
         }
@@ -184,87 +188,94 @@ impl<'m> Base<'m> {
         Ok(())
     }
 
-    /// The model of a source.
+    /// Returns the model of a source.
     pub(super) fn source(&self, number: usize) -> &Model {
         self.sources.get(number).map_or(self.model, |source| &source.model)
     }
 
-    /// The number of sources.
+    /// Returns the number of sources.
     pub(super) const fn count(&self) -> usize {
         self.sources.len()
     }
 
-    /// Readers that check the values of all tensors that the ways take, one for each source.
+    /// Returns readers for all tensors that the derivations use, one for each source. The readers check the
+    /// values.
     pub(super) fn readers<'w>(
         &self,
-        ways: &(impl Iterator<Item = &'w Way> + Clone),
-    ) -> Result<Vec<Checked<'_>>> {
+        derivations: &(impl Iterator<Item = &'w Derivation> + Clone),
+    ) -> Result<Vec<CheckedValues<'_>>> {
         let readers = (0..self.count()).map(|number| {
-            let own = ways.clone().filter(|way| way.given.source == number);
-            let positions: BTreeSet<usize> = own.map(|way| way.given.position).collect();
+            let own = derivations.clone().filter(|derivation| derivation.from.source == number);
+            let positions: BTreeSet<usize> = own.map(|derivation| derivation.from.position).collect();
             let positions: Vec<usize> = positions.into_iter().collect();
-            Checked::new(self.source(number), &positions, true)
+            CheckedValues::new(self.source(number), &positions, true)
         });
         readers.collect()
     }
 
-    /// The tensors with a name, those first that are looked for first.
-    pub(super) fn find(&self, name: &str) -> Vec<Given> {
+    /// Finds the tensors with a name, in the order in which to try them.
+    pub(super) fn find(&self, name: &str) -> Vec<BaseTensor> {
         let all = (0..self.count()).filter_map(|source| {
-            Some(Given { source, position: self.source(source).container().find(name)? })
+            Some(BaseTensor { source, position: self.source(source).container().find(name)? })
         });
         let mut found = Vec::new();
-        for given in all {
-            found.push(given);
-            // Only a weight that is decoded is also there as it is stored.
-            if !self.is_decoded(given) {
+        for tensor in all {
+            found.push(tensor);
+            // Only a decoded weight also exists in its stored form.
+            if !self.is_decoded(tensor) {
                 break;
             }
         }
         found
     }
 
-    /// The description of a tensor.
-    pub(super) fn info(&self, given: Given) -> Option<TensorInfo<'_>> {
-        self.source(given.source).container().info(given.position)
+    /// Returns the description of a tensor.
+    pub(super) fn info(&self, tensor: BaseTensor) -> Option<TensorInfo<'_>> {
+        self.source(tensor.source).container().info(tensor.position)
     }
 
-    fn is_decoded(&self, given: Given) -> bool {
-        self.source(given.source).scheme(given.position).is_some()
+    fn is_decoded(&self, tensor: BaseTensor) -> bool {
+        self.source(tensor.source).scheme(tensor.position).is_some()
     }
 
-    /// The ways from tensors to a dtype and a shape, the shortest first.
+    /// Returns the derivations from these tensors to a dtype and a shape, the shortest first.
     ///
     /// # Errors
-    /// If the importance matrix is of another model.
-    pub(super) fn ways(&self, all: &[Given], dtype: DType, shape: &[u64]) -> Result<Vec<Way>> {
-        let is_decoded = all.iter().any(|given| self.is_decoded(*given));
-        let mut ways = Vec::new();
-        for &given in all {
-            let Some(info) = self.info(given).filter(|info| info.has_data) else { continue };
-            // The numbers of a weight with scales are not its values: they are only copied.
-            if is_decoded && !self.is_decoded(given) && info.dtype != dtype {
+    /// If the importance matrix belongs to another model.
+    pub(super) fn derivations(
+        &self,
+        all: &[BaseTensor],
+        dtype: DType,
+        shape: &[u64],
+    ) -> Result<Vec<Derivation>> {
+        let is_decoded = all.iter().any(|tensor| self.is_decoded(*tensor));
+        let mut derivations = Vec::new();
+        for &tensor in all {
+            let Some(info) = self.info(tensor).filter(|info| info.has_data) else { continue };
+            // The stored numbers of a weight with scales are not its values, so they can only be copied.
+            if is_decoded && !self.is_decoded(tensor) && info.dtype != dtype {
                 continue;
             }
-            let program = Program::tensor(given.position, &info);
-            let has_numbers = self.is_decoded(given) && !info.dtype.is_quantized();
+            let program = Program::tensor(tensor.position, &info);
+            let has_numbers = self.is_decoded(tensor) && !info.dtype.is_quantized();
             let weighted = self.weighted(info.name, shape, dtype)?;
-            let (steps, to) = (self.steps(given), (dtype, shape));
-            let made = derivations(&program, &steps, has_numbers, to, weighted.as_ref());
-            ways.extend(made.into_iter().map(|derivation| Way { given, derivation }));
+            let (steps, to) = (self.steps(tensor), (dtype, shape));
+            let made = recipes(&program, &steps, has_numbers, to, weighted.as_ref());
+            derivations.extend(made.into_iter().map(|recipe| Derivation { from: tensor, recipe }));
         }
-        ways.sort_by_key(|way| (way.derivation.variant.is_some(), way.derivation.steps.len()));
-        Ok(ways)
+        derivations
+            .sort_by_key(|derivation| (derivation.recipe.variant.is_some(), derivation.recipe.steps.len()));
+        Ok(derivations)
     }
 
-    /// Nothing: importance matrices are files.
+    /// Returns `None`: importance matrices are files, and there are no files here.
     #[cfg(target_arch = "wasm32")]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as where there are files")]
     const fn weighted(&self, _: &str, _: &[u64], _: DType) -> Result<Option<Weighted>> {
         Ok(None)
     }
 
-    /// The importance of the columns of a tensor that was quantized.
+    /// Returns the importance of the columns of a tensor that was quantized.
     #[cfg(not(target_arch = "wasm32"))]
     fn weighted(&self, name: &str, shape: &[u64], dtype: DType) -> Result<Option<Weighted>> {
         let weights =
@@ -275,23 +286,23 @@ impl<'m> Base<'m> {
         })
     }
 
-    /// The steps before the dtype changes: those of adapters and of a map, in short.
-    fn steps(&self, given: Given) -> Vec<String> {
-        let Some(source) = self.sources.get(given.source) else { return Vec::new() };
+    /// Returns the steps before the dtype changes, in short form: the steps of adapters and of a map.
+    fn steps(&self, tensor: BaseTensor) -> Vec<String> {
+        let Some(source) = self.sources.get(tensor.source) else { return Vec::new() };
         let mut steps = Vec::new();
-        if source.model.origins(given.position).into_iter().any(|name| source.changed.contains(name)) {
+        if source.model.origins(tensor.position).into_iter().any(|name| source.changed.contains(name)) {
             steps.extend(self.adapters.iter().cloned());
         }
         if source.is_mapped {
             steps.push("map".to_owned());
-            let program = source.model.program(given.position).filter(|_| !self.is_decoded(given));
+            let program = source.model.program(tensor.position).filter(|_| !self.is_decoded(tensor));
             steps.extend(program.map(map_steps).unwrap_or_default());
         }
         steps
     }
 
-    /// Every tensor that BASE gives. What a map or decoding only copies is there once.
-    pub(super) fn all(&self) -> Vec<Given> {
+    /// Returns every tensor that BASE provides. A tensor that a map or decoding only copies is included once.
+    pub(super) fn all(&self) -> Vec<BaseTensor> {
         let mut all = Vec::new();
         for (source, own) in self.sources.iter().enumerate() {
             let is_last = !own.is_mapped && !own.is_decoded;
@@ -300,15 +311,15 @@ impl<'m> Base<'m> {
                     || own.model.program(position).is_some_and(|program| program.copied().is_some());
                 is_last || !is_copied()
             });
-            all.extend(positions.map(|position| Given { source, position }));
+            all.extend(positions.map(|position| BaseTensor { source, position }));
         }
         all
     }
 
-    /// The names of the tensors of BASE that a tensor is made of, each once.
-    pub(super) fn names(&self, given: Given) -> Vec<String> {
+    /// Returns the names of the tensors of BASE that a tensor is made from, each once.
+    pub(super) fn names(&self, tensor: BaseTensor) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for name in self.source(given.source).origins(given.position) {
+        for name in self.source(tensor.source).origins(tensor.position) {
             if !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }
@@ -317,22 +328,22 @@ impl<'m> Base<'m> {
     }
 }
 
-/// The rule by which weights are decoded that are stored as several tensors.
+/// Returns the rule that decodes weights that are stored as several tensors.
 fn decode() -> Vec<TypeRule> {
     vec![TypeRule { glob: None, change: TypeChange::Dequantize(DType::F32) }]
 }
 
-/// A step for each adapter, with the name of its file or folder.
+/// Returns a step for each adapter, with the name of its file or folder.
 fn adapters(options: &ProveOptions) -> Vec<String> {
     options.lora.iter().map(|rule| step("lora", &rule.path)).collect()
 }
 
-/// A step with the name of a file or folder.
+/// Returns a step with the name of a file or folder.
 fn step(what: &str, path: &Path) -> String {
     format!("{what}:{}", path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
 }
 
-/// Merges adapters and maps, as a conversion does. Returns what is made, and notes about that.
+/// Merges adapters and applies a map, in the same way as a conversion. Returns the result, and notes.
 fn merged<'m>(
     model: Cow<'m, Model>,
     will_map: bool,
@@ -345,7 +356,8 @@ fn merged<'m>(
     Ok((Source { model, is_mapped, is_decoded: false, changed }, notes))
 }
 
-/// What a map does to elements, in short. Adapters that are added have steps of their own.
+/// Describes what a map does to elements, in short form. Merging adapters is not included: it has steps of
+/// its own.
 fn map_steps(program: &Program) -> Vec<String> {
     let mut steps = Vec::new();
     let all = program.steps_of_first();
@@ -363,7 +375,7 @@ fn map_steps(program: &Program) -> Vec<String> {
     steps
 }
 
-/// The elements and the bytes of the smallest part of a dtype that is compared.
+/// Returns the number of elements and of bytes of the smallest unit of a dtype that is compared.
 pub(super) fn unit(dtype: DType) -> (u64, u64) {
     dtype.block().map_or((1, 1), |block| (u64::from(block.elements.max(1)), u64::from(block.nbytes.max(1))))
 }
@@ -372,7 +384,7 @@ pub(super) fn unit(dtype: DType) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// A merged adapter has a step with its name, so the sum that merges it prints nothing.
+    /// A merged adapter has a step with its name, so the sum that merges it adds no step.
     #[test]
     fn a_map_over_an_adapter_prints_the_steps_of_the_map_alone() {
         let matrix = |number, shape: &[u64]| Program::input(number, DType::F32, shape);

@@ -1,28 +1,29 @@
-//! Derives tensors again and compares them with DERIVED, in pieces and on all cores.
+//! Derives tensors again and compares them with DERIVED, in pieces and on several threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use modelfmt_core::{AnyError, Bytes, DType, Execution, TensorInfo, TensorView};
-use tensor_program::Failed;
+use tensor_program::ReadError;
 
-use super::base::{Way, unit};
+use super::base::{Derivation, unit};
 use super::steps::Variant;
-use modelfmt_model::checked::Checked;
+use modelfmt_model::checked::CheckedValues;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
-/// A tensor of DERIVED, by its position, and the program that should give it.
+/// A tensor of DERIVED, by its position, and the derivation that should give it.
 pub(super) struct Task<'p> {
     pub(super) position: usize,
-    pub(super) way: &'p Way,
+    pub(super) derivation: &'p Derivation,
 }
 
-/// How a tensor of DERIVED differs from what its program gives.
+/// How a tensor of DERIVED differs from the result of its derivation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Difference {
     /// The number of blocks, or of elements for types without blocks, that differ.
     pub(super) different: u64,
-    /// The largest difference between two numbers; `None` if nothing differs, or what differs is not numbers.
+    /// The largest difference between two numbers; `None` if nothing differs, or if the differing values are
+    /// not numbers.
     pub(super) max_abs: Option<f64>,
 }
 
@@ -36,19 +37,19 @@ impl Difference {
     }
 }
 
-/// Whether to go on with a tensor after the first piece that differs.
+/// Where the comparison of a tensor stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum StopAt {
     /// Every piece is compared and counted.
-    Whole,
-    /// The rest of a tensor is skipped.
-    First,
+    End,
+    /// The rest of a tensor is skipped after the first piece that differs.
+    FirstDifference,
 }
 
-/// The bytes that are compared at once.
+/// The number of bytes that are compared at once.
 const PIECE: u64 = 1 << 20;
 
-/// The pieces of all tensors, numbered one after the other.
+/// The pieces of all tensors, numbered consecutively.
 struct Pieces {
     /// The number of the first piece of each task, and the length of a piece in bytes.
     firsts: Vec<(u64, u64)>,
@@ -71,7 +72,7 @@ impl Pieces {
         pieces
     }
 
-    /// The task of a piece, and where in the tensor it begins and how long it may be.
+    /// Returns the task of a piece, the offset of the piece in the tensor, and its maximum length.
     fn place(&self, number: u64) -> Option<(usize, u64, u64)> {
         let task = self.firsts.partition_point(|&(first, _)| first <= number).checked_sub(1)?;
         let &(first, piece) = self.firsts.get(task)?;
@@ -82,9 +83,9 @@ impl Pieces {
 /// Compares every task. Memory does not depend on the size of the tensors.
 pub(super) fn compare(
     derived: &Model,
-    readers: &[Checked<'_>],
+    readers: &[CheckedValues<'_>],
     tasks: &[Task<'_>],
-    extent: Extent,
+    stop_at: StopAt,
     work: &Execution<'_>,
 ) -> Result<Vec<Difference>> {
     let pieces = Pieces::of(derived, tasks);
@@ -99,7 +100,7 @@ pub(super) fn compare(
         let info = derived.info(task.position)?;
         let len = len.min(info.nbytes.saturating_sub(begin));
         let difference = buffers.compare(derived, readers, task, &info, (begin, len))?;
-        if extent == Extent::First && difference.different > 0 {
+        if stop_at == StopAt::FirstDifference && difference.different > 0 {
             is_over.store(true, Ordering::Relaxed);
         }
         if work.advance(len).is_break() {
@@ -119,7 +120,7 @@ pub(super) fn compare(
     Ok(found)
 }
 
-/// The memory of one thread.
+/// The buffers of one thread.
 #[derive(Default)]
 struct Buffers {
     found: Vec<u8>,
@@ -130,7 +131,7 @@ impl Buffers {
     fn compare(
         &mut self,
         derived: &Model,
-        readers: &[Checked<'_>],
+        readers: &[CheckedValues<'_>],
         task: &Task<'_>,
         info: &TensorInfo<'_>,
         (begin, len): (u64, u64),
@@ -139,7 +140,7 @@ impl Buffers {
         self.found.resize(size, 0);
         self.made.resize(size, 0);
         derived.read_into(task.position, begin, &mut self.found)?;
-        if !derive(task.way, readers, info.dtype, begin, &mut self.made)? {
+        if !derive(task.derivation, readers, info.dtype, begin, &mut self.made)? {
             let (_, unit) = unit(info.dtype);
             return Ok(Difference { different: len.div_ceil(unit), max_abs: None });
         }
@@ -150,28 +151,30 @@ impl Buffers {
     }
 }
 
-/// Fills `out` with values that a way gives, in this dtype. Returns whether they can be computed: a NaN, for example, has no blocks.
+/// Fills `out` with values that a derivation computes, in this dtype. Returns whether they can be computed:
+/// for example, a NaN cannot be quantized to blocks.
 pub(super) fn derive(
-    way: &Way,
-    readers: &[Checked<'_>],
+    derivation: &Derivation,
+    readers: &[CheckedValues<'_>],
     dtype: DType,
     at: u64,
     out: &mut [u8],
 ) -> Result<bool> {
-    let Some(reader) = readers.get(way.given.source) else { return Ok(false) };
+    let Some(reader) = readers.get(derivation.from.source) else { return Ok(false) };
     let mut inputs = |input: usize, at: u64, out: &mut [u8]| reader.read_into(input, at, out).map(drop);
-    let mut read = |at: u64, out: &mut [u8]| match way.derivation.program.read(at, out, &mut inputs) {
+    let mut read = |at: u64, out: &mut [u8]| match derivation.recipe.program.read(at, out, &mut inputs) {
         Ok(_) => Ok(true),
-        Err(Failed::Read(error)) => Err(error),
-        Err(Failed::Values(_)) => Ok(false),
+        Err(ReadError::Read(error)) => Err(error),
+        Err(ReadError::Values(_)) => Ok(false),
     };
-    match way.derivation.variant {
+    match derivation.recipe.variant {
         None => read(at, out),
         Some(Variant::Contracted) => contracted(dtype, at, out, &mut read),
     }
 }
 
-/// Quantizes the `f32` numbers that `read` gives as other compilers do. The range is of whole blocks.
+/// Quantizes the `f32` numbers that `read` returns with the arithmetic of builds with fused operations. The
+/// range must consist of whole blocks.
 fn contracted(
     dtype: DType,
     at: u64,
@@ -190,7 +193,7 @@ fn contracted(
     Ok(ggml_quant::encode_contracted(dtype, &values, out).is_ok())
 }
 
-/// How two pieces of one dtype differ.
+/// Compares two pieces of the same dtype.
 fn difference(dtype: DType, found: &[u8], made: &[u8]) -> Difference {
     let (_, len) = unit(dtype);
     let len = usize::try_from(len).unwrap_or(1).max(1);
@@ -204,7 +207,8 @@ fn difference(dtype: DType, found: &[u8], made: &[u8]) -> Difference {
     Difference { different, max_abs: max_abs(dtype, &only_found, &only_made) }
 }
 
-/// The largest difference between the numbers of blocks. It is infinite between a number and a NaN or an infinity.
+/// Returns the largest difference between the numbers of blocks. It is infinite between a number and a NaN or
+/// an infinity.
 fn max_abs(dtype: DType, a: &[u8], b: &[u8]) -> Option<f64> {
     if matches!(dtype, DType::I64 | DType::U64) {
         let integers = |bytes: &[u8]| -> Vec<i128> {

@@ -1,4 +1,4 @@
-//! The files beside the weights of a folder of the hub: its configuration and its tokenizer.
+//! The files next to the weights of a hub folder: its configuration and its tokenizer.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use modelfmt_metadata::config;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
-/// The files of a folder of the hub beside these weights, which are a part of the model; none if it is no such folder.
+/// Returns the files of a hub folder that are next to these weights and belong to the model; empty if this is
+/// not a hub folder.
 #[must_use]
 #[cfg(not(target_arch = "wasm32"))]
 pub fn files_of_hub(model: &Model) -> Vec<PathBuf> {
@@ -24,17 +25,17 @@ pub fn files_of_hub(model: &Model) -> Vec<PathBuf> {
     let folder = modelfmt_core::source::folder_of(&first);
     let files: Vec<PathBuf> =
         ABOUT_WEIGHTS.iter().map(|name| folder.join(name)).filter(|path| path.is_file()).collect();
-    // Without a configuration, the files beside it are not its own.
+    // Without a configuration, the files next to the weights may belong to something else.
     let is_folder = files.iter().any(|file| file.ends_with(CONFIG));
     if is_folder { files } else { Vec::new() }
 }
 
-/// The file by which a folder is one of the hub.
+/// The file that identifies a hub folder.
 #[cfg(not(target_arch = "wasm32"))]
 const CONFIG: &str = "config.json";
 
-/// Compares the files beside DERIVED with those beside BASE, or those that a map has `restored`: byte for byte, or as JSON, where spaces
-/// and the order of keys say nothing.
+/// Compares the files next to DERIVED with the files next to BASE, or with the files that a map has
+/// `restored`. Files are equal byte for byte, or as JSON, where spaces and the order of keys do not matter.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn compare(
     base: &Model,
@@ -53,7 +54,7 @@ pub(super) fn compare(
             Some(bytes) => Some(blake3::hash(bytes)),
             None => digest(base, name)?,
         };
-        // A file that a policy, a pin or a signature does not cover is not what was opened.
+        // If a policy, a pin or a signature does not cover a file, the file was not opened with the model.
         let of_derived = if is_there { digest(derived, name)? } else { None };
         let result = match (of_base, of_derived) {
             (Some(one), Some(other)) if one == other && made.is_some() => KeyResult::Mapped,
@@ -70,7 +71,7 @@ pub(super) fn compare(
     Ok(found)
 }
 
-/// Whether two files hold the same JSON.
+/// Checks whether two files hold the same JSON.
 #[cfg(not(target_arch = "wasm32"))]
 fn is_same_json(base: &Model, made: Option<&Vec<u8>>, derived: &Model, name: &str) -> bool {
     const MAX_LEN: u64 = 64 << 20;
@@ -86,7 +87,7 @@ fn is_same_json(base: &Model, made: Option<&Vec<u8>>, derived: &Model, name: &st
     of_base.is_some_and(|of_base| read(derived) == Some(of_base))
 }
 
-/// The digest of a file beside a model; `None` if there is none that may be read.
+/// Returns the digest of a file next to a model; `None` if there is no such file, or it may not be read.
 #[cfg(not(target_arch = "wasm32"))]
 fn digest(model: &Model, name: &str) -> Result<Option<blake3::Hash>> {
     const PIECE: u64 = 1 << 20;
@@ -102,7 +103,7 @@ fn digest(model: &Model, name: &str) -> Result<Option<blake3::Hash>> {
     Ok(Some(hasher.finalize()))
 }
 
-/// Nothing: there are no files.
+/// Returns nothing: there are no files here.
 #[cfg(target_arch = "wasm32")]
 #[expect(clippy::unnecessary_wraps, reason = "as where there are files")]
 pub(super) const fn compare(

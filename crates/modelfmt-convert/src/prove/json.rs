@@ -24,7 +24,7 @@ impl Serialize for ProvedTensor {
         map.serialize_entry("result", self.result.name())?;
         map.serialize_entry("blocks", &self.blocks)?;
         map.serialize_entry("different", &self.different)?;
-        // NaN and infinities are written as text, as everywhere.
+        // NaN and infinities are written as text, as in all JSON output of this project.
         map.serialize_entry("max_abs", &self.max_abs.map_or(Value::Null, Value::from))?;
         map.serialize_entry("variant", &self.variant)?;
         map.end()

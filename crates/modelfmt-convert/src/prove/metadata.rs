@@ -1,4 +1,4 @@
-//! Where the metadata of DERIVED comes from.
+//! Finds out where the metadata of DERIVED comes from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,20 @@ use modelfmt_metadata::flattened::{MetadataDiff, differences, flat_metadata, unk
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
-/// The keys by which GGUF, APR and APR2 say how a model is quantized.
+/// The keys with which GGUF, APR and APR2 state how a model is quantized.
 const FILE_TYPE: &str = "general.file_type";
 const VERSION: &str = "general.quantization_version";
 const QUANTIZATION: &str = "quantization";
-/// The keys by which GGUF says how its tensors lie, and leaves room for edits.
+/// The keys with which GGUF states the alignment of its tensors, and reserves room for edits.
 const ALIGNMENT: &str = "general.alignment";
 const PADDING: &str = "modelfmt.padding";
-/// No file type of llama.cpp has a larger number, and no other version is written.
+/// The highest file type number of llama.cpp, and the only quantization version that is written.
 const LAST_FILE_TYPE: u64 = 64;
 const KNOWN_VERSION: u64 = 2;
 
-/// Compares the metadata of DERIVED with that of BASE, and with what a map has `made` of it, and the files beside it with those of BASE
-/// or those that a map has `restored`. Returns the keys, and whether all are
-/// proved or excused.
+/// Compares the metadata of DERIVED with that of BASE, and with that of `made`, the model that a map made
+/// from BASE. Compares the files next to DERIVED with those next to BASE, or with those that a map has
+/// `restored`. Returns the keys, and whether all of them are proved or excused.
 pub(super) fn prove(
     (base, made): (&Model, &Model),
     restored: &[(String, Vec<u8>)],
@@ -54,10 +54,10 @@ pub(super) fn prove(
         proved.push(ProvedKey { key: key.to_owned(), result });
     }
     for key in different.into_values().filter(|diff| diff.b.is_none()).map(|diff| diff.key) {
-        is_ok &= !options.complete || is_about_types(&key);
+        is_ok &= !options.require_all || is_about_types(&key);
         proved.push(ProvedKey { key, result: KeyResult::Missing });
     }
-    // What the reader of DERIVED warns of is not compared: a call in a pickle, for example.
+    // The reader of DERIVED warns about content that is not compared, such as a call in a pickle.
     let own = base.warnings();
     let warned = derived.warnings().into_iter().filter(|warning| !own.contains(warning));
     // Old values that a conversion back would restore.
@@ -71,7 +71,7 @@ pub(super) fn prove(
         is_ok &= match result {
             KeyResult::Added => options.allow_added.is_match(&key),
             KeyResult::Changed => options.allow_changed.is_match(&key),
-            KeyResult::Missing => !options.complete,
+            KeyResult::Missing => !options.require_all,
             _ => true,
         };
         proved.push(ProvedKey { key, result });
@@ -79,13 +79,13 @@ pub(super) fn prove(
     Ok((proved, is_ok))
 }
 
-/// Whether a value is the JSON text of another, as a format has it that holds only text.
+/// Checks whether a value is the JSON text of another value, as in formats that hold only text.
 fn is_text_of(value: &Value, of: &Value) -> bool {
     let is_text = |of: &Value| json::to_string(of).is_ok_and(|text| value.as_str() == Some(&*text));
     of.as_str().is_none() && (is_text(of) || is_text(&of.to_plain()))
 }
 
-/// Whether a conversion sets this key itself, and this is such a value.
+/// Checks whether a conversion itself sets this key to such a value.
 fn is_made(key: &str, value: &Value) -> bool {
     match key {
         FILE_TYPE => value.as_u64().is_some_and(|number| number <= LAST_FILE_TYPE),
@@ -97,12 +97,12 @@ fn is_made(key: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a conversion leaves out this key itself.
+/// Checks whether a conversion itself leaves out this key.
 fn is_about_types(key: &str) -> bool {
     matches!(key, FILE_TYPE | VERSION | QUANTIZATION)
 }
 
-/// Whether this says the method and the bits of a quantization, and nothing else.
+/// Checks whether an object states the method and the bits of a quantization, and nothing else.
 fn is_quantization(object: &Object) -> bool {
     const LONGEST: usize = 16;
     object.iter().all(|(key, value)| match key {
@@ -112,7 +112,7 @@ fn is_quantization(object: &Object) -> bool {
     })
 }
 
-/// The parts of DERIVED besides tensors and keys that BASE has not, such as chunks of AERO.
+/// Returns the parts of DERIVED that BASE does not have, besides tensors and keys, such as chunks of AERO.
 fn parts(base: &Model, derived: &Model) -> Result<BTreeSet<String>> {
     let all = |model: &Model| -> Result<BTreeSet<String>> {
         let common = model.common_metadata()?;

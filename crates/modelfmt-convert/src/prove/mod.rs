@@ -1,4 +1,4 @@
-//! Proves that a model is made of another: derives it again, and compares every byte.
+//! Proves that a model was made from another model: derives it again, and compares every byte.
 //!
 //! ```
 //! use modelfmt::prove::{ProveOptions, TensorResult, prove};
@@ -16,19 +16,22 @@
 //!
 //! # What is proved
 //!
-//! For each tensor of DERIVED there is one origin. A tensor with a name that BASE has, or that the map of its family gives, is
-//! derived from that one and from nothing else. A tensor with another name is looked for by the digest of the values that each
-//! tensor of BASE gives in its dtype and shape. Equal shapes or similar numbers are no proof: only equal bytes are `exact`.
+//! Each tensor of DERIVED has one origin. If BASE has a tensor with the same name, or the family's map gives
+//! one, then the tensor is derived from that one only. A tensor with another name is found by its digest: the
+//! values that each tensor of BASE gives in its dtype and shape are hashed. Equal shapes or similar numbers
+//! prove nothing: only equal bytes are `exact`.
 //!
-//! The dtype says the step: a cast, [`quantize`](crate::convert#rules-of-types) or `dequantize`. Two steps are tried where they
-//! are usual: floats that are cast to f16 or bf16 before they are quantized. Where these give other blocks, the arithmetic of
-//! llama.cpp's builds with fused operations is tried too ([`ProvedTensor::variant`]). A weight that is stored as several tensors (GPTQ, small
-//! floats with scales) is decoded as in a conversion.
+//! The step follows from the dtypes: a cast, [`quantize`](crate::convert#rules-of-types) or `dequantize`. Two
+//! steps are tried where this is common: floats are often cast to f16 or bf16 before they are quantized. If
+//! these steps give other blocks, the arithmetic of llama.cpp builds with fused operations is tried as well
+//! ([`ProvedTensor::variant`]). A weight that is stored as several tensors (GPTQ, small floats with scales)
+//! is decoded as in a conversion.
 //!
-//! The files of a folder of the hub beside the weights are compared as a whole, and bytes of DERIVED that belong to no tensor are
-//! named as keys that were added.
+//! The files next to the weights of a hub folder are compared as a whole. Bytes of DERIVED that belong to no
+//! tensor are reported as keys that were added.
 //!
-//! Memory does not depend on the size of the tensors. Each tensor is derived once, and once more for each other way that is tried.
+//! Memory does not depend on the size of the tensors. Each tensor is derived once, and once more for each
+//! further way that is tried.
 
 mod base;
 mod compare;
@@ -58,17 +61,21 @@ use tensors::{Results, Tensors};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ProveOptions {
-    /// The map between the names of BASE and of DERIVED, as [`TensorOptions::map`](crate::convert::TensorOptions::map).
+    /// The map between the names of BASE and of DERIVED. See
+    /// [`TensorOptions::map`](crate::convert::TensorOptions::map).
     pub map: Option<String>,
-    /// The name of the pre-tokenizer, as [`MetadataOptions::pre`](crate::convert::MetadataOptions::pre).
+    /// The name of the pre-tokenizer. See [`MetadataOptions::pre`](crate::convert::MetadataOptions::pre).
     pub pre: Option<String>,
-    /// The adapters that are merged into BASE first, as [`TensorOptions::lora`](crate::convert::TensorOptions::lora).
+    /// The adapters that are merged into BASE first. See
+    /// [`TensorOptions::lora`](crate::convert::TensorOptions::lora).
     pub lora: Vec<LoraRule>,
-    /// The importance matrix by which DERIVED was quantized, as [`TypeOptions::imatrix`](crate::convert::TypeOptions::imatrix).
+    /// The importance matrix with which DERIVED was quantized. See
+    /// [`TypeOptions::imatrix`](crate::convert::TypeOptions::imatrix).
     pub imatrix: Option<PathBuf>,
-    /// Everything of BASE must be in DERIVED. By default a part of BASE is made of BASE.
-    pub complete: bool,
-    /// Metadata keys and tensors that BASE does not have and that do not make the proof fail.
+    /// Requires that DERIVED contains everything of BASE. By default DERIVED may be made from only a part of
+    /// BASE.
+    pub require_all: bool,
+    /// Metadata keys and tensors that BASE does not have and that are allowed in DERIVED.
     pub allow_added: Globs,
     /// Metadata keys whose values may differ from those of BASE.
     pub allow_changed: Globs,
@@ -78,13 +85,13 @@ pub struct ProveOptions {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Proof {
-    /// Whether DERIVED is made of BASE and of nothing else.
+    /// Whether DERIVED was made from BASE and from nothing else.
     pub is_ok: bool,
-    /// The tensors of DERIVED in their order, then those of BASE that it does not have.
+    /// The tensors of DERIVED in their order, followed by tensors of BASE that DERIVED does not have.
     pub tensors: Vec<ProvedTensor>,
-    /// The metadata keys of DERIVED in their order, then those of BASE that it does not have.
+    /// The metadata keys of DERIVED in their order, followed by keys of BASE that DERIVED does not have.
     pub metadata: Vec<ProvedKey>,
-    /// Notes for people, such as which map was used.
+    /// Notes for people to read, such as which map was used.
     pub notes: Vec<String>,
 }
 
@@ -96,20 +103,23 @@ pub struct ProvedTensor {
     pub name: String,
     /// The names of the tensors of BASE that it is derived from, each once.
     pub from: Vec<String>,
-    /// The steps in their order, such as `map`, `rename`, `tie`, `permute`, `cast:f16`, `imatrix:FILE`, `quantize:q4_k`, `dequantize:f32`; empty for
-    /// a copy.
+    /// The steps in their order, such as `map`, `rename`, `tie`, `permute`, `cast:f16`, `imatrix:FILE`,
+    /// `quantize:q4_k`, `dequantize:f32`; empty for a copy.
     pub steps: Vec<String>,
     /// What the comparison found.
     pub result: TensorResult,
-    /// The number of blocks of the tensor; of elements for types without blocks, and of bytes if those are unknown.
+    /// The number of blocks of the tensor: of elements for types without blocks, and of bytes if neither is
+    /// known.
     pub blocks: u64,
-    /// How many of them differ. All, if there is nothing to compare with.
+    /// The unit that `blocks` counts: `block`, or `value` for types without blocks.
+    pub counted: &'static str,
+    /// The number of blocks that differ: all of them if there is nothing to compare with.
     pub different: u64,
     /// The largest difference between two numbers; infinite between a number and a NaN or an infinity. `None` if nothing differs,
     /// there is nothing to compare with, or the values are not numbers.
     pub max_abs: Option<f64>,
-    /// How the arithmetic of the program that made DERIVED differs from ours, if it does: `contracted`, where its compiler has joined
-    /// products and sums ([`encode_contracted`](ggml_quant::encode_contracted)).
+    /// How the arithmetic of the program that made DERIVED differs from ours, if it does: `contracted` if its
+    /// compiler fused products and sums ([`encode_contracted`](ggml_quant::encode_contracted)).
     pub variant: Option<&'static str>,
 }
 
@@ -117,18 +127,18 @@ pub struct ProvedTensor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorResult {
-    /// Every byte is what the steps give.
+    /// Every byte matches the result of the steps.
     Exact,
     /// The steps give other bytes.
     Differs,
     /// Nothing in BASE gives a tensor of this name, dtype and shape.
     Foreign,
-    /// BASE has the tensor, DERIVED has not.
+    /// BASE has the tensor, but DERIVED does not.
     Missing,
 }
 
 impl TensorResult {
-    /// The word in JSON.
+    /// Returns the word for JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -144,8 +154,8 @@ impl TensorResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProvedKey {
-    /// The key. A part that is no key has its kind and name here: a chunk of AERO, a file beside a folder's weights, bytes that belong
-    /// to nothing.
+    /// The key. For a part that is not a key, its kind and name: a chunk of AERO, a file next to a folder's
+    /// weights, or bytes that belong to nothing.
     pub key: String,
     /// What the comparison found.
     pub result: KeyResult,
@@ -157,7 +167,7 @@ pub struct ProvedKey {
 pub enum KeyResult {
     /// BASE has the key with this value.
     Same,
-    /// The conversion, or the map, makes this value of what BASE says.
+    /// The conversion, or the map, makes this value from the metadata of BASE.
     Mapped,
     /// BASE does not have the key.
     Added,
@@ -168,7 +178,7 @@ pub enum KeyResult {
 }
 
 impl KeyResult {
-    /// The word in JSON.
+    /// Returns the word for JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -181,7 +191,7 @@ impl KeyResult {
     }
 }
 
-/// Derives the tensors of `derived` from `base` again and compares them, and compares the metadata.
+/// Derives the tensors of `derived` from `base` again and compares them. Also compares the metadata.
 ///
 /// # Errors
 /// If a model cannot be read, values of `base` do not match the digests in its file, the map does not fit, or the progress callback

@@ -1,61 +1,64 @@
-//! Finds tensors under other names by the digests of their values. Each tensor of BASE is derived once for each type, whatever the
-//! number of tensors that are looked for.
+//! Finds tensors under other names by the digests of their values. Each tensor of BASE is derived once for
+//! each type, however many tensors are looked for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use modelfmt_core::{AnyError, DType, Execution};
 
-use super::base::{Base, Way};
+use super::base::{Base, Derivation};
 use super::compare::derive;
-use modelfmt_model::checked::Checked;
+use modelfmt_model::checked::CheckedValues;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
-/// The bytes whose digest decides whether a whole tensor is derived.
+/// The number of bytes at the beginning of a tensor that are hashed first. Only if they match is the whole
+/// tensor derived.
 const BEGIN: u64 = 64 << 10;
-/// The bytes that are read at once.
+/// The number of bytes that are read at once.
 const PIECE: u64 = 1 << 20;
 
-/// What tensors must have in common.
+/// The dtype and the shape, which tensors must have in common.
 type Kind = (DType, Vec<u64>);
 
-/// A way to compute a tensor from BASE, and what it gives.
+/// A derivation from BASE, and the kind of the result.
 struct Candidate {
     kind: Kind,
-    way: Way,
+    derivation: Derivation,
 }
 
-/// Where tensors of DERIVED come from.
+/// The origins of tensors of DERIVED.
 #[derive(Default)]
 pub(super) struct Found {
-    /// The number of the group of each, by its position.
+    /// The number of the group of each tensor, by the tensor's position.
     pub(super) group_of: BTreeMap<usize, usize>,
-    /// For each group of equal tensors, all ways to them.
-    pub(super) groups: Vec<Vec<Way>>,
+    /// For each group of equal tensors, all derivations that give them.
+    pub(super) groups: Vec<Vec<Derivation>>,
 }
 
 impl Found {
-    /// The way to a tensor of DERIVED, and whether it is new; of those to a group, the first that is. `next` is where to look in each
-    /// group: what is not new never becomes so.
+    /// Returns a derivation of a tensor of DERIVED, and whether the derivation is new: whether it uses a
+    /// tensor of BASE that no tensor has used so far. The first new derivation of the group is preferred.
+    /// `next` is where to look in each group: a derivation that is not new never becomes new again.
     pub(super) fn take(
         &self,
         position: usize,
         next: &mut [usize],
-        is_new: impl Fn(&Way) -> bool,
-    ) -> Option<(&Way, bool)> {
+        is_new: impl Fn(&Derivation) -> bool,
+    ) -> Option<(&Derivation, bool)> {
         let group = *self.group_of.get(&position)?;
-        let (ways, next) = (self.groups.get(group)?, next.get_mut(group)?);
-        while let Some(way) = ways.get(*next) {
-            if is_new(way) {
-                return Some((way, true));
+        let (derivations, next) = (self.groups.get(group)?, next.get_mut(group)?);
+        while let Some(derivation) = derivations.get(*next) {
+            if is_new(derivation) {
+                return Some((derivation, true));
             }
             *next = next.saturating_add(1);
         }
-        Some((ways.first()?, false))
+        Some((derivations.first()?, false))
     }
 }
 
-/// Looks for the tensors of DERIVED at these positions. Tensors of BASE whose names are not in `known` are preferred.
+/// Looks for the tensors of DERIVED at these positions. Tensors of BASE whose names are not in `known` are
+/// preferred.
 pub(super) fn find(
     base: &Base<'_>,
     derived: &Model,
@@ -74,8 +77,8 @@ pub(super) fn find(
     if candidates.is_empty() {
         return Ok(Found::default());
     }
-    let readers = base.readers(&candidates.iter().map(|candidate| &candidate.way))?;
-    // The digests of what tensors begin with leave few to derive whole.
+    let readers = base.readers(&candidates.iter().map(|candidate| &candidate.derivation))?;
+    // Compare the digests of the beginnings first, so that only few tensors have to be derived in whole.
     let all: Vec<&Candidate> = candidates.iter().collect();
     let made = of_candidates(derived, &readers, &all, Some(BEGIN), work)?;
     let made = all.iter().zip(made).filter_map(|(candidate, hash)| Some((*candidate, hash?)));
@@ -104,7 +107,7 @@ pub(super) fn find(
     for ((position, kind), hash) in begun.iter().zip(of_begun).zip(of_derived(derived, &begun, None, work)?) {
         let Some(candidates) = by_hash.get(&(kind, hash)) else { continue };
         let number = *numbers.entry((kind, hash)).or_insert_with(|| {
-            found.groups.push(candidates.iter().map(|candidate| candidate.way.clone()).collect());
+            found.groups.push(candidates.iter().map(|candidate| candidate.derivation.clone()).collect());
             found.groups.len().saturating_sub(1)
         });
         found.group_of.insert(*position, number);
@@ -113,8 +116,8 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Every way from a tensor of BASE to a kind that is looked for. Tensors that no other is made of come first, and of them the most
-/// direct ways.
+/// Returns every derivation from a tensor of BASE to a kind that is looked for. Tensors of BASE that no tensor
+/// is made from yet come first, and for each of these groups the most direct derivations first.
 fn candidates(
     base: &Base<'_>,
     kinds: &BTreeMap<usize, Kind>,
@@ -126,22 +129,24 @@ fn candidates(
         by_elements.entry(elements).or_default().insert(kind);
     }
     let mut candidates = Vec::new();
-    for given in base.all() {
-        let kinds = base.info(given).and_then(|info| by_elements.get(&info.elements()));
-        let is_known = base.names(given).iter().all(|name| known.contains(name));
+    for origin in base.all() {
+        let kinds = base.info(origin).and_then(|info| by_elements.get(&info.elements()));
+        let is_known = base.names(origin).iter().all(|name| known.contains(name));
         for kind in kinds.into_iter().flatten() {
-            let ways = base.ways(&[given], kind.0, &kind.1)?.into_iter();
-            // Another program's arithmetic is tried for names that BASE has.
-            let ways = ways.filter(|way| way.derivation.variant.is_none()).enumerate();
-            let of_kind = |(rank, way)| ((is_known, rank), Candidate { kind: (*kind).clone(), way });
-            candidates.extend(ways.map(of_kind));
+            let derivations = base.derivations(&[origin], kind.0, &kind.1)?.into_iter();
+            // The arithmetic of other builds is tried only for tensors with names that BASE has.
+            let derivations =
+                derivations.filter(|derivation| derivation.recipe.variant.is_none()).enumerate();
+            let of_kind =
+                |(rank, derivation)| ((is_known, rank), Candidate { kind: (*kind).clone(), derivation });
+            candidates.extend(derivations.map(of_kind));
         }
     }
     candidates.sort_by_key(|(order, _)| *order);
     Ok(candidates.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
-/// The digests of what tensors begin with, or of all their values.
+/// Returns the digests of the beginnings of tensors, or of all their values.
 fn of_derived(
     derived: &Model,
     positions: &[usize],
@@ -159,10 +164,11 @@ fn of_derived(
     Ok(hashes.into_iter().map(|hash| hash.unwrap_or_else(|| blake3::hash(&[]))).collect())
 }
 
-/// The digests of what derivations begin with, or of all their values; `None` where they cannot be computed.
+/// Returns the digests of the beginnings of derived tensors, or of all their values; `None` where they cannot
+/// be computed.
 fn of_candidates(
     derived: &Model,
-    readers: &[Checked<'_>],
+    readers: &[CheckedValues<'_>],
     candidates: &[&Candidate],
     most: Option<u64>,
     work: &Execution<'_>,
@@ -171,15 +177,16 @@ fn of_candidates(
         let Some(candidate) = usize::try_from(number).ok().and_then(|number| candidates.get(number)) else {
             return Ok(None);
         };
-        let program = &candidate.way.derivation.program;
+        let program = &candidate.derivation.recipe.program;
         let Some(nbytes) = program.nbytes() else { return Ok(None) };
-        let read = |at: u64, out: &mut [u8]| derive(&candidate.way, readers, candidate.kind.0, at, out);
+        let read =
+            |at: u64, out: &mut [u8]| derive(&candidate.derivation, readers, candidate.kind.0, at, out);
         digest(derived, nbytes.min(most.unwrap_or(u64::MAX)), buffer, read, work)
     };
     work.map(candidates.len() as u64, Vec::new, run)
 }
 
-/// The digest of `nbytes` bytes that `read` gives in pieces; `None` if it cannot.
+/// Returns the digest of `nbytes` bytes that `read` supplies in pieces; `None` if it cannot supply them.
 fn digest(
     derived: &Model,
     nbytes: u64,

@@ -1,29 +1,29 @@
-//! The derivations that are tried for a tensor: to its dtype in one step, or in the two that are usual.
+//! The recipes that are tried for a tensor: one step to its dtype, or two where this is common.
 
 use std::sync::Arc;
 
 use modelfmt_core::{DType, Kind};
 use tensor_program::{Program, ProgramError};
 
-/// A way to compute a tensor of DERIVED.
+/// How to compute the values of a tensor of DERIVED.
 #[derive(Clone, Debug)]
-pub(super) struct Derivation {
+pub(super) struct Recipe {
     pub(super) program: Program,
     /// The steps, such as `cast:f16` and `quantize:q4_k`.
     pub(super) steps: Vec<String>,
-    /// How the numbers of the program become blocks, if not by the program.
+    /// How the numbers of the program become blocks, if the program itself does not quantize them.
     pub(super) variant: Option<Variant>,
 }
 
-/// How the arithmetic of another program that quantizes differs from ours.
+/// How the arithmetic of another quantizing program differs from ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
-    /// Its compiler has contracted products and sums to operations that round once.
+    /// Its compiler fused products and sums into operations that round once.
     Contracted,
 }
 
 impl Variant {
-    /// The word in JSON.
+    /// Returns the word for JSON.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Contracted => "contracted",
@@ -31,37 +31,37 @@ impl Variant {
     }
 }
 
-/// The floats to which models are often rounded before they are quantized.
+/// The dtypes to which models are often cast before they are quantized.
 const BETWEEN: [DType; 2] = [DType::F16, DType::BF16];
 
-/// The importance of the columns of a tensor, and the step that says where it comes from.
+/// The importance of the columns of a tensor, and the step that names its source.
 pub(super) struct Weighted {
     pub(super) weights: Arc<[f32]>,
     pub(super) step: String,
 }
 
-/// The ways from a tensor of BASE to a dtype and a shape, the most direct first. None if no step leads there. `is_decoded` says
-/// that the program has decoded numbers already.
-pub(super) fn derivations(
+/// Returns the recipes from a tensor of BASE to a dtype and a shape, the most direct first; empty if there is
+/// none. `is_decoded` means that the values of the program are decoded already.
+pub(super) fn recipes(
     program: &Program,
     before: &[String],
     is_decoded: bool,
     (dtype, shape): (DType, &[u64]),
     weighted: Option<&Weighted>,
-) -> Vec<Derivation> {
+) -> Vec<Recipe> {
     if !fits(program.shape(), shape) {
         return Vec::new();
     }
     let Ok(program) = program.clone().reshaped(shape) else { return Vec::new() };
     let with = |made: Result<Program, ProgramError>, steps: &[String]| {
         let steps = before.iter().chain(steps).cloned().collect();
-        made.ok().map(|program| Derivation { program, steps, variant: None })
+        made.ok().map(|program| Recipe { program, steps, variant: None })
     };
-    // What a way quantizes, for the blocks of another compiler.
+    // The numbers that are quantized later with the arithmetic of another build.
     let contracted = |numbers: Result<Program, ProgramError>, steps: Vec<String>| {
         let numbers = numbers.ok().filter(|numbers| numbers.clone().quantized(dtype).is_ok())?;
         let made = with(numbers.cast(DType::F32), &steps)?;
-        Some(Derivation { variant: Some(Variant::Contracted), ..made })
+        Some(Recipe { variant: Some(Variant::Contracted), ..made })
     };
     let has_variant = weighted.is_none() && ggml_quant::can_encode_contracted(dtype);
     let from = program.dtype();
@@ -100,23 +100,24 @@ pub(super) fn derivations(
             plain.chain(direct).chain(twice).collect()
         }
         (true, true) => {
-            let ways = std::iter::once(DType::F32).chain(BETWEEN).filter_map(|between| {
+            let plain = std::iter::once(DType::F32).chain(BETWEEN).filter_map(|between| {
                 let made = numbers().and_then(|numbers| blocks(numbers.cast(between)?));
                 with(made, &std::iter::once(to("dequantize", between)).chain(last()).collect::<Vec<_>>())
             });
             if !has_variant {
-                return ways.collect();
+                return plain.collect();
             }
             let others = std::iter::once(DType::F32).chain(BETWEEN).filter_map(|between| {
                 let steps = std::iter::once(to("dequantize", between)).chain(last()).collect();
                 contracted(numbers().and_then(|numbers| numbers.cast(between)), steps)
             });
-            ways.chain(others).collect()
+            plain.chain(others).collect()
         }
     }
 }
 
-/// Whether shapes mean the same tensor: equal, or a scalar that a format writes as `[1]`.
+/// Checks whether two shapes mean the same tensor: they are equal, or one is a scalar that a format writes as
+/// `[1]`.
 pub(super) fn fits(a: &[u64], b: &[u64]) -> bool {
     a == b || matches!((a, b), ([], [1]) | ([1], []))
 }

@@ -1,27 +1,27 @@
-//! The tensors of DERIVED: where each comes from, and whether it does.
+//! Finds the origin of each tensor of DERIVED, and checks it.
 
 use std::collections::BTreeSet;
 
 use modelfmt_core::{Execution, TensorInfo};
 
-use super::base::{Base, Given, Way, unit};
-use super::compare::{Difference, Extent, Task, compare};
+use super::base::{Base, BaseTensor, Derivation, unit};
+use super::compare::{Difference, StopAt, Task, compare};
 use super::steps::{Variant, fits};
 use super::ties::Ties;
 use super::{ProveOptions, ProvedTensor, TensorResult, renamed};
-use modelfmt_model::checked::Checked;
+use modelfmt_model::checked::CheckedValues;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
 /// A tensor of DERIVED and what is known about it.
 struct Tensor {
-    /// The tensors of BASE with this name: as it is stored, and decoded.
-    given: Vec<Given>,
-    /// The ways that lead from there to its dtype and shape, the most direct first.
-    ways: Vec<Way>,
-    /// The way that gives these bytes, or the first, and how that differs.
+    /// The tensors of BASE with this name: decoded, if it can be, and as stored.
+    origins: Vec<BaseTensor>,
+    /// The derivations from these tensors to its dtype and shape, the most direct first.
+    derivations: Vec<Derivation>,
+    /// The number of the derivation that gives these bytes, or else of the first one, and the difference.
     outcome: Option<(usize, Difference)>,
-    /// Whether values are declared and not there, as in BASE.
+    /// Whether the tensor is declared without values, as in BASE.
     is_declared: bool,
 }
 
@@ -30,18 +30,18 @@ pub(super) struct Tensors<'a> {
     base: &'a Base<'a>,
     derived: &'a Model,
     all: Vec<Tensor>,
-    /// Those that were found under another name.
+    /// The tensors that were found under another name.
     renamed: renamed::Found,
-    /// The names of the tensors of BASE that others are made of under the same name.
+    /// The names of the tensors of BASE from which tensors with the same name are made.
     known: BTreeSet<String>,
 }
 
 /// The results of all tensors.
 pub(super) struct Results {
     pub(super) tensors: Vec<ProvedTensor>,
-    /// Whether all are exact or excused.
+    /// Whether all tensors are exact or excused.
     pub(super) is_ok: bool,
-    /// The source that most of them come from.
+    /// The source that most of the tensors come from.
     pub(super) source: usize,
 }
 
@@ -50,51 +50,56 @@ impl<'a> Tensors<'a> {
         let (mut all, mut known) = (Vec::new(), BTreeSet::new());
         for position in 0..derived.tensor_count() {
             let info = derived.info(position)?;
-            let given = base.find(info.name);
-            known.extend(given.iter().flat_map(|given| base.names(*given)));
-            let ways = if info.has_data { base.ways(&given, info.dtype, info.shape)? } else { Vec::new() };
+            let origins = base.find(info.name);
+            known.extend(origins.iter().flat_map(|origin| base.names(*origin)));
+            let derivations =
+                if info.has_data { base.derivations(&origins, info.dtype, info.shape)? } else { Vec::new() };
             let is_same =
                 |own: TensorInfo<'_>| !own.has_data && own.dtype == info.dtype && fits(own.shape, info.shape);
             let is_declared =
-                !info.has_data && given.iter().any(|given| base.info(*given).is_some_and(is_same));
-            all.push(Tensor { given, ways, outcome: None, is_declared });
+                !info.has_data && origins.iter().any(|origin| base.info(*origin).is_some_and(is_same));
+            all.push(Tensor { origins, derivations, outcome: None, is_declared });
         }
         Ok(Self { base, derived, all, renamed: renamed::Found::default(), known })
     }
 
-    /// Compares the tensors that BASE has under the same name, one way after the other until one is exact.
+    /// Compares the tensors that BASE has under the same name. The derivations are tried in order until
+    /// one is exact.
     pub(super) fn compare(&mut self, work: &Execution<'_>) -> Result<()> {
         let base = self.base;
-        let readers = base.readers(&self.all.iter().flat_map(|tensor| &tensor.ways))?;
-        let most = self.all.iter().map(|tensor| tensor.ways.len()).max().unwrap_or(0);
-        for way in 0..most {
-            // A tensor with one way is counted at once.
-            let is_open = |tensor: &Tensor| tensor.outcome.is_none() && tensor.ways.len() > 1;
-            self.try_way(way, Extent::First, &readers, &is_open, work)?;
+        let readers = base.readers(&self.all.iter().flat_map(|tensor| &tensor.derivations))?;
+        let most = self.all.iter().map(|tensor| tensor.derivations.len()).max().unwrap_or(0);
+        for number in 0..most {
+            // A tensor with only one derivation is skipped here: all its differences are counted below.
+            let is_open = |tensor: &Tensor| tensor.outcome.is_none() && tensor.derivations.len() > 1;
+            self.try_derivation(number, StopAt::FirstDifference, &readers, &is_open, work)?;
         }
-        self.try_way(0, Extent::Whole, &readers, &|tensor| tensor.outcome.is_none(), work)?;
+        self.try_derivation(0, StopAt::End, &readers, &|tensor| tensor.outcome.is_none(), work)?;
         readers.iter().try_for_each(|reader| reader.finish(work))
     }
 
-    /// Compares the tensors that `is_open` names by one of their ways. An outcome is kept if it is exact, or everything was counted.
-    fn try_way(
+    /// Compares the tensors for which `is_open` returns true, each by its derivation with this number.
+    /// An outcome is kept if it is exact, or if all differences were counted.
+    fn try_derivation(
         &mut self,
-        way: usize,
-        extent: Extent,
-        readers: &[Checked<'_>],
+        number: usize,
+        stop_at: StopAt,
+        readers: &[CheckedValues<'_>],
         is_open: &dyn Fn(&Tensor) -> bool,
         work: &Execution<'_>,
     ) -> Result<()> {
         let open = self.all.iter().enumerate().filter(|(_, tensor)| is_open(tensor));
-        let tasks = open.filter_map(|(position, tensor)| Some(Task { position, way: tensor.ways.get(way)? }));
+        let tasks = open.filter_map(|(position, tensor)| {
+            Some(Task { position, derivation: tensor.derivations.get(number)? })
+        });
         let tasks: Vec<Task<'_>> = tasks.collect();
         let positions: Vec<usize> = tasks.iter().map(|task| task.position).collect();
-        let found = compare(self.derived, readers, &tasks, extent, work)?;
+        let found = compare(self.derived, readers, &tasks, stop_at, work)?;
         for (position, difference) in positions.into_iter().zip(found) {
             if let Some(tensor) = self.all.get_mut(position)
-                && (extent == Extent::Whole || difference.different == 0)
+                && (stop_at == StopAt::End || difference.different == 0)
             {
-                tensor.outcome = Some((way, difference));
+                tensor.outcome = Some((number, difference));
             }
         }
         Ok(())
@@ -102,85 +107,90 @@ impl<'a> Tensors<'a> {
 
     /// Looks for the tensors that BASE does not have under the same name.
     pub(super) fn find_others(&mut self, work: &Execution<'_>) -> Result<()> {
-        let others = self.all.iter().enumerate().filter(|(_, tensor)| tensor.given.is_empty());
+        let others = self.all.iter().enumerate().filter(|(_, tensor)| tensor.origins.is_empty());
         let others: Vec<usize> = others.map(|(position, _)| position).collect();
         self.renamed = renamed::find(self.base, self.derived, &others, &self.known, work)?;
         Ok(())
     }
 
-    /// The results of the tensors of DERIVED, and of those that it lacks.
+    /// Returns the results of the tensors of DERIVED, and of the tensors that it lacks.
     pub(super) fn results(self, options: &ProveOptions) -> Results {
         let base = self.base;
         let (mut proved, mut is_ok) = (Vec::new(), true);
         let ties = Ties::of(base.model);
-        // The tensors of BASE that a tensor of DERIVED is made of.
+        // The tensors of BASE that a tensor of DERIVED is made from.
         let mut used = self.known.clone();
         let mut counts = vec![0_u64; base.count()];
-        // Of the ways to a group of equal tensors, the first that may give one that no tensor is made of.
+        // For each group of equal tensors, the first derivation that may use a tensor of BASE that is not
+        // used yet.
         let mut next = vec![0_usize; self.renamed.groups.len()];
         for (position, tensor) in self.all.iter().enumerate() {
             let Some(info) = self.derived.container().info(position) else { continue };
-            let mut one = nothing(&info);
-            let renamed = self.renamed.take(position, &mut next, |way| is_new(base, way, &used));
-            let is_tie = |way: &Way| ties.allow(info.name, &base.names(way.given));
-            let renamed = renamed.filter(|(way, is_new)| *is_new || is_tie(way));
-            let way = match renamed {
-                Some((way, _)) => Some(way),
-                None => tensor.ways.get(tensor.outcome.map_or(0, |(way, _)| way)),
+            let mut one = foreign(&info);
+            let renamed =
+                self.renamed.take(position, &mut next, |derivation| is_new(base, derivation, &used));
+            let is_tie = |derivation: &Derivation| ties.allow(info.name, &base.names(derivation.from));
+            let renamed = renamed.filter(|(derivation, is_new)| *is_new || is_tie(derivation));
+            let derivation = match renamed {
+                Some((derivation, _)) => Some(derivation),
+                None => tensor.derivations.get(tensor.outcome.map_or(0, |(number, _)| number)),
             };
-            let given = way.map(|way| way.given).or_else(|| tensor.given.first().copied());
-            one.from = given.map(|given| base.names(given)).unwrap_or_default();
-            one.steps = way.map(|way| way.derivation.steps.clone()).unwrap_or_default();
+            let origin =
+                derivation.map(|derivation| derivation.from).or_else(|| tensor.origins.first().copied());
+            one.from = origin.map(|origin| base.names(origin)).unwrap_or_default();
+            one.steps = derivation.map(|derivation| derivation.recipe.steps.clone()).unwrap_or_default();
             if let Some((_, is_new)) = renamed {
                 one.steps.insert(0, if is_new { "rename" } else { "tie" }.to_owned());
                 (one.result, one.different) = (TensorResult::Exact, 0);
             } else {
                 one.judge(tensor);
-                // How a program computes is known only where it gives the same bytes.
+                // The arithmetic of the other program is known only if it gives the same bytes.
                 let is_exact = one.result == TensorResult::Exact;
-                one.variant =
-                    way.and_then(|way| way.derivation.variant).filter(|_| is_exact).map(Variant::name);
+                one.variant = derivation
+                    .and_then(|derivation| derivation.recipe.variant)
+                    .filter(|_| is_exact)
+                    .map(Variant::name);
             }
             used.extend(one.from.iter().cloned());
-            if let Some(count) = given.and_then(|given| counts.get_mut(given.source)) {
+            if let Some(count) = origin.and_then(|origin| counts.get_mut(origin.source)) {
                 *count = count.saturating_add(1);
             }
-            let is_excused = tensor.given.is_empty() && options.allow_added.is_match(&one.name);
+            let is_excused = tensor.origins.is_empty() && options.allow_added.is_match(&one.name);
             is_ok &= one.result == TensorResult::Exact || is_excused;
             proved.push(one);
         }
-        // The last of those with the most tensors: BASE itself.
+        // If several sources have the most tensors, take the last one, which is BASE itself.
         let source = counts.iter().enumerate().max_by_key(|(_, count)| **count).map_or(0, |(at, _)| at);
         let missing = missing(base, source, &used);
-        is_ok &= !options.complete || missing.is_empty();
+        is_ok &= !options.require_all || missing.is_empty();
         proved.extend(missing);
         Results { tensors: proved, is_ok, source }
     }
 }
 
-/// Whether a way gives a tensor of BASE that no other is made of.
-fn is_new(base: &Base<'_>, way: &Way, used: &BTreeSet<String>) -> bool {
-    base.names(way.given).iter().any(|name| !used.contains(name))
+/// Checks whether a derivation uses a tensor of BASE that no tensor is made from yet.
+fn is_new(base: &Base<'_>, derivation: &Derivation, used: &BTreeSet<String>) -> bool {
+    base.names(derivation.from).iter().any(|name| !used.contains(name))
 }
 
-/// The tensors of BASE that a source has and that no tensor of DERIVED is made of.
+/// Returns the tensors of BASE that a source has and from which no tensor of DERIVED is made.
 fn missing(base: &Base<'_>, source: usize, used: &BTreeSet<String>) -> Vec<ProvedTensor> {
     let (mut missing, mut seen) = (Vec::new(), BTreeSet::new());
     for position in 0..base.source(source).tensor_count() {
-        let given = Given { source, position };
-        for name in base.names(given).into_iter().filter(|name| !used.contains(name)) {
+        let origin = BaseTensor { source, position };
+        for name in base.names(origin).into_iter().filter(|name| !used.contains(name)) {
             let own = base.model.container().find(&name).and_then(|at| base.model.container().info(at));
-            let Some(info) = own.or_else(|| base.info(given)) else { continue };
+            let Some(info) = own.or_else(|| base.info(origin)) else { continue };
             if seen.insert(name.clone()) {
-                missing.push(ProvedTensor { name, result: TensorResult::Missing, ..nothing(&info) });
+                missing.push(ProvedTensor { name, result: TensorResult::Missing, ..foreign(&info) });
             }
         }
     }
     missing
 }
 
-/// A tensor that nothing gives.
-fn nothing(info: &TensorInfo<'_>) -> ProvedTensor {
+/// Returns the result for a tensor that nothing in BASE gives.
+fn foreign(info: &TensorInfo<'_>) -> ProvedTensor {
     let (_, len) = unit(info.dtype);
     let blocks = if info.has_data { info.nbytes.div_ceil(len) } else { 0 };
     ProvedTensor {
@@ -189,6 +199,7 @@ fn nothing(info: &TensorInfo<'_>) -> ProvedTensor {
         steps: Vec::new(),
         result: TensorResult::Foreign,
         blocks,
+        counted: if info.dtype.block().is_some_and(|block| block.elements > 1) { "block" } else { "value" },
         different: blocks,
         max_abs: None,
         variant: None,
@@ -196,7 +207,7 @@ fn nothing(info: &TensorInfo<'_>) -> ProvedTensor {
 }
 
 impl ProvedTensor {
-    /// Sets the result of a tensor with a name that BASE has.
+    /// Sets the result of a tensor whose name BASE has.
     fn judge(&mut self, tensor: &Tensor) {
         match tensor.outcome {
             Some((_, difference)) => {

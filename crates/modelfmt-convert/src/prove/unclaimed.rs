@@ -1,4 +1,5 @@
-//! The bytes of DERIVED that belong to nothing: a file could carry them beside tensors that are all exact.
+//! The bytes of DERIVED that belong to nothing. A file could hide content in them although all of its tensors
+//! are exact.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -8,15 +9,16 @@ use modelfmt_core::{AnyError, Execution, VerifyLevel};
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
-/// The bytes that are read at once.
+/// The number of bytes that are read at once.
 const PIECE: u64 = 1 << 20;
 
-/// The ranges with values of a file, by the number of the file.
+/// The ranges of values in each file, by the number of the file.
 type Values = BTreeMap<usize, Vec<Range<u64>>>;
 
-/// What a model has besides what its format describes: bytes between tensors and after them, and all that its format forbids.
+/// Finds everything in a model that its format does not describe: bytes between and after the tensors, and
+/// anything that its format forbids.
 pub(super) fn find(model: &Model, work: &Execution<'_>) -> Result<Vec<String>> {
-    // These bytes are no progress of the proof.
+    // These bytes do not count as progress of the proof.
     let quiet = |_| work.advance(0);
     let report =
         model.verify_with(VerifyLevel::Full, &Execution { threads: work.threads, progress: Some(&quiet) });
@@ -47,7 +49,7 @@ pub(super) fn find(model: &Model, work: &Execution<'_>) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Where the values of all tensors lie.
+/// Returns the ranges of the values of all tensors.
 fn values(model: &Model) -> Result<Values> {
     let mut values = Values::new();
     for position in 0..model.tensor_count() {
@@ -60,7 +62,7 @@ fn values(model: &Model) -> Result<Values> {
     Ok(values)
 }
 
-/// Whether a range says nothing: whether all its bytes are 0, or all are 0xFF, as magnetron fills gaps.
+/// Checks whether a range is padding: all its bytes are 0, or all are 0xFF, which magnetron uses.
 fn is_padding(model: &Model, file: usize, range: Range<u64>) -> Result<bool> {
     let (mut at, mut first) = (range.start, None);
     let mut buffer = Vec::new();

@@ -1,4 +1,4 @@
-//! A lane: claims whose ranges do not overlap, and the first of them that failed.
+//! A lane: claims whose ranges do not overlap, and the claims that failed.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -8,22 +8,22 @@ use super::Claim;
 use crate::error::AnyError;
 use crate::ledger::{DigestKind, Lane, Ranges};
 
-/// A [`Checked`] lane, whatever its kind of digest.
+/// A [`Checked`] lane with any kind of digest.
 pub(super) trait AnyLane: Send + Sync {
-    /// Hashes what its claims cover of `bytes`, which begin at byte `at` of the file, and adds the hashed ranges to `taken`.
-    /// False if a claim has failed.
-    fn saw(&self, at: u64, bytes: &[u8], keep_all: bool, taken: &mut Vec<Range<u64>>) -> bool;
-    /// The ranges of the claims that overlap `range`.
+    /// Hashes the parts of `bytes` that claims cover, and adds the hashed ranges to `taken`. `bytes` begin at
+    /// byte `at` of the file. Returns false if a claim has failed.
+    fn hash_bytes(&self, at: u64, bytes: &[u8], keep_all: bool, taken: &mut Vec<Range<u64>>) -> bool;
+    /// Returns the ranges of the claims that overlap `range`.
     fn covered(&self, range: &Range<u64>) -> Vec<Range<u64>>;
-    /// The name of its kind of digest, such as `crc32`.
+    /// Returns the name of the kind of digest, such as `crc32`.
     fn name(&self) -> &'static str;
-    /// Whether its digest takes bytes only in order.
+    /// Returns whether the digest takes bytes only in order.
     fn is_in_order(&self) -> bool;
-    /// The ranges within all claims that were not hashed yet.
+    /// Returns the ranges of the claims that have not been hashed yet.
     fn missing(&self) -> Vec<Range<u64>>;
-    /// The ranges of the claims that failed, in ascending order.
+    /// Returns the ranges of the claims that failed, in ascending order.
     fn failed(&self) -> Vec<Range<u64>>;
-    /// The error of the first claim that failed.
+    /// Returns the error of the first claim that failed.
     fn failure(&self) -> Option<AnyError>;
 }
 
@@ -55,7 +55,8 @@ impl<D, W> Ranges for Listed<D, W> {
 }
 
 impl<K: DigestKind, W, F> Checked<K, W, F> {
-    /// A lane of claims that are in ascending order and do not overlap. Claims of empty ranges are checked now.
+    /// Creates a lane of claims that are in ascending order and do not overlap. Claims of empty ranges are
+    /// checked at once.
     pub(super) fn new(claims: Vec<Claim<K::Digest, W>>, describe: F) -> Self {
         let checked = Self {
             lane: Lane::new(Listed(claims)),
@@ -70,10 +71,10 @@ impl<K: DigestKind, W, F> Checked<K, W, F> {
         checked
     }
 
-    /// Compares the digest of a claim's bytes with the one expected, and remembers the first failure.
+    /// Compares the digest of a claim's bytes with the expected one, and records a failure.
     fn judge(&self, number: usize, found: K::Digest) {
         if self.lane.list().0.get(number).is_some_and(|claim| claim.expected != found) {
-            let _ = self.failed.set((number, found)); // one is enough for an error
+            let _ = self.failed.set((number, found)); // only the first failure becomes an error
             self.all_failed.lock().unwrap_or_else(PoisonError::into_inner).push(number);
         }
     }
@@ -85,8 +86,8 @@ where
     W: Send + Sync,
     F: Fn(&Claim<K::Digest, W>, K::Digest) -> AnyError + Send + Sync,
 {
-    fn saw(&self, at: u64, bytes: &[u8], keep_all: bool, taken: &mut Vec<Range<u64>>) -> bool {
-        self.lane.look(at, bytes, keep_all, taken, |number, found| self.judge(number, found));
+    fn hash_bytes(&self, at: u64, bytes: &[u8], keep_all: bool, taken: &mut Vec<Range<u64>>) -> bool {
+        self.lane.observe(at, bytes, keep_all, taken, |number, found| self.judge(number, found));
         self.failed.get().is_none()
     }
 

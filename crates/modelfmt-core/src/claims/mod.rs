@@ -1,12 +1,14 @@
-//! What a file claims about its own bytes, checked while they are read for another purpose.
+//! Checks what a file claims about its own bytes while they are read for another purpose.
 //!
-//! A writer that reads values and hashes them again would give damaged bytes a good hash. So code that copies values asks the
-//! source which digests cover them ([`Container::claims`](crate::Container::claims)), reads through them
-//! ([`Container::values_into`](crate::Container::values_into)), and asks at the end whether all of them hold ([`Claims::finish`]).
+//! A writer that reads values and hashes them again would give damaged bytes a valid hash. So code that
+//! copies values asks the source which digests cover them ([`Container::claims`](crate::Container::claims)),
+//! reads through the claims ([`Container::values_into`](crate::Container::values_into)), and finally checks
+//! that all of them hold ([`Claims::finish`]).
 //!
-//! Claims are made of ranges of a file and not of values, so compression, casts, the order of tensors and the number of
-//! threads make no difference: a range is fed in pieces, in any order, and every byte is hashed once, by the thread that has read
-//! it. Bytes of a checked range that the caller did not ask for (gaps, tensors that are left out) are read at the end.
+//! Claims refer to ranges of a file, not to values, so compression, casts, the order of tensors and the
+//! number of threads make no difference. A range arrives in pieces, in any order, and every byte is hashed
+//! once, by the thread that has read it. Bytes of a claimed range that the caller did not request (gaps,
+//! omitted tensors) are read at the end.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod lane;
@@ -30,28 +32,28 @@ use tensor_core::Bytes;
 
 use lane::{AnyLane, Checked};
 
-/// A digest that a file gives for a range of its bytes.
+/// A digest that a file states for a range of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim<D, W> {
     /// The range.
     pub extent: Extent,
     /// The digest that its bytes must have.
     pub expected: D,
-    /// What the range is, for errors.
+    /// The description of the range, for errors.
     pub what: W,
 }
 
 /// A tensor whose values are to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Its position.
+pub struct WantedRange {
+    /// The position of the tensor.
     pub position: usize,
-    /// Which bytes of its values; `None` for all.
+    /// The bytes of its values that are wanted; `None` for all.
     pub range: Option<Range<u64>>,
 }
 
-impl Wanted {
-    /// All values of the tensor at a position.
+impl WantedRange {
+    /// Requests all values of the tensor at a position.
     #[must_use]
     pub const fn whole(position: usize) -> Self {
         Self { position, range: None }
@@ -62,20 +64,20 @@ impl Wanted {
 #[derive(Default)]
 pub struct Claims {
     files: BTreeMap<usize, Vec<Box<dyn AnyLane>>>,
-    /// The files that have been checked in full already.
+    /// The files that have already been checked in full.
     checked: BTreeSet<usize>,
     notes: Vec<String>,
-    /// Whether nobody uses the bytes before all claims are found to hold.
+    /// Whether the bytes are used only after all claims have been found to hold.
     is_deferred: bool,
     /// Shared by all members.
     has_failed: Arc<AtomicBool>,
-    /// The claims of each member, if the container is made of several, in their order.
+    /// The claims of each member in order, if the container consists of several.
     members: Vec<Member>,
 }
 
-/// The claims of one of several containers.
+/// The claims of one member of a container that consists of several.
 struct Member {
-    /// The number of its first file among those of all.
+    /// The number of its first file in the whole container.
     first_file: usize,
     /// Its name in errors.
     name: String,
@@ -89,26 +91,28 @@ impl fmt::Debug for Claims {
 }
 
 impl Claims {
-    /// No claims: nothing is checked.
+    /// Creates an empty set of claims, which checks nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Declares that nobody uses the bytes before [`finish`](Self::finish) has found that all claims hold. Bytes that a claim
-    /// covers are then read [without the source's own proof](crate::Source::unproved), in one pass: the claim proves them.
+    /// Promises that the bytes are used only after [`finish`](Self::finish) has found that all claims hold.
+    /// Bytes that a claim covers are then read [without the source's own proof](crate::Source::unproved), in
+    /// one pass: the claim proves them.
     #[must_use]
     pub fn deferred(mut self) -> Self {
         self.is_deferred = true;
         self
     }
 
-    /// The claims of a single file.
+    /// Returns the claims of a single file, to add to them.
     pub fn for_file(&mut self) -> FileClaims<'_> {
         FileClaims { claims: self, number: 0, part: None }
     }
 
-    /// The claims of the file with that number in a set; `part` names it in errors.
+    /// Returns the claims of a file of a set, to add to them. `number` is its number, and `part` names it in
+    /// errors.
     pub fn for_set_file(&mut self, number: usize, part: Part) -> FileClaims<'_> {
         FileClaims { claims: self, number, part: Some(part) }
     }
@@ -123,15 +127,15 @@ impl Claims {
         self.members.push(Member { first_file, name: name.to_owned(), claims });
     }
 
-    /// The claims of the member with that number, in which its files are numbered from 0. If the container has no members, all
-    /// claims.
+    /// Returns the claims of the member with this number, whose files are numbered from 0 there. If the
+    /// container has no members, returns all claims.
     #[must_use]
     pub fn member(&self, number: usize) -> &Self {
         self.members.get(number).map_or(self, |member| &member.claims)
     }
 
-    /// The claims that a file belongs to, and the number of the file there.
-    fn of(&self, file: usize) -> (&Self, usize) {
+    /// Returns the claims that contain a file, and the number of the file among them.
+    fn locate_file(&self, file: usize) -> (&Self, usize) {
         let next = self.members.partition_point(|member| member.first_file <= file);
         match next.checked_sub(1).and_then(|number| self.members.get(number)) {
             Some(member) => (&member.claims, file.saturating_sub(member.first_file)),
@@ -140,17 +144,17 @@ impl Claims {
     }
 
     fn lanes(&self, file: usize) -> impl Iterator<Item = &dyn AnyLane> {
-        let (claims, file) = self.of(file);
+        let (claims, file) = self.locate_file(file);
         claims.files.get(&file).into_iter().flatten().map(|lane| &**lane)
     }
 
-    /// Whether there are no claims.
+    /// Returns whether there are no claims.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.members.iter().all(|member| member.claims.is_empty())
     }
 
-    /// What is not checked, and why. The text is meant for the user.
+    /// Returns notes on what is not checked, and why. The text is meant for the user.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -163,21 +167,22 @@ impl Claims {
 
     /// Hashes bytes that were read from a file, starting at byte `at`. Bytes that were hashed before are skipped.
     pub fn observe(&self, file: usize, at: u64, bytes: &[u8]) {
-        self.look(file, at, bytes, false);
+        self.hash_bytes(file, at, bytes, false);
     }
 
-    /// Hashes bytes that were read because they were [missing](Self::missing). Unlike [`observe`](Self::observe), it skips none of them.
+    /// Hashes bytes that were read because they were [missing](Self::missing). In contrast to
+    /// [`observe`](Self::observe), it skips none of them.
     pub(crate) fn observe_all(&self, file: usize, at: u64, bytes: &[u8]) {
-        self.look(file, at, bytes, true);
+        self.hash_bytes(file, at, bytes, true);
     }
 
-    /// Hashes bytes of a file. Returns whether claims cover all of them and this call hashed each of them; false if some were
-    /// hashed earlier, from another read of the same range.
-    fn look(&self, file: usize, at: u64, bytes: &[u8], keep_all: bool) -> bool {
-        let (claims, file) = self.of(file);
+    /// Hashes bytes of a file. Returns whether claims cover all of them and this call hashed all of them.
+    /// Returns false if some were hashed earlier, from another read of the same range.
+    fn hash_bytes(&self, file: usize, at: u64, bytes: &[u8], keep_all: bool) -> bool {
+        let (claims, file) = self.locate_file(file);
         let mut taken = Vec::new();
         for lane in claims.files.get(&file).into_iter().flatten() {
-            if !lane.saw(at, bytes, keep_all, &mut taken) {
+            if !lane.hash_bytes(at, bytes, keep_all, &mut taken) {
                 claims.has_failed.store(true, Ordering::Release);
             }
         }
@@ -185,7 +190,7 @@ impl Claims {
         merged(taken).iter().any(|taken| taken.start <= all.start && taken.end >= all.end)
     }
 
-    /// The error of a claim that has failed so far: a reason to stop early.
+    /// Returns the error of a claim that has failed so far, so that the caller can stop early.
     #[must_use]
     pub fn failure(&self) -> Option<AnyError> {
         if !self.has_failed.load(Ordering::Acquire) {
@@ -198,36 +203,38 @@ impl Claims {
         own.or_else(|| self.members.iter().find_map(of_member))
     }
 
-    /// The ranges of the claims of a file that have failed so far.
+    /// Returns the ranges of the claims of a file that have failed so far.
     #[must_use]
     pub fn failed(&self, file: usize) -> Vec<Range<u64>> {
         self.lanes(file).flat_map(AnyLane::failed).collect()
     }
 
-    /// The ranges that claims of a file cover and that were not hashed yet, joined where they touch.
+    /// Returns the ranges that claims of a file cover and that have not been hashed yet, joined where they
+    /// touch.
     #[must_use]
     pub fn unseen(&self, file: usize) -> Vec<Range<u64>> {
         merged(self.lanes(file).flat_map(AnyLane::missing).collect())
     }
 
-    /// Whether nobody uses the bytes before all claims are checked: see [`deferred`](Self::deferred).
+    /// Returns whether the bytes are used only after all claims are checked: see
+    /// [`deferred`](Self::deferred).
     pub(crate) const fn is_deferred(&self) -> bool {
         self.is_deferred
     }
 
-    /// Whether a digest of a file takes bytes only in order.
+    /// Returns whether a digest of a file takes bytes only in order.
     pub(crate) fn is_in_order(&self, file: usize) -> bool {
         self.lanes(file).any(AnyLane::is_in_order)
     }
 
-    /// Whether a file has been checked in full already, so that nothing of it has to be hashed.
+    /// Returns whether a file has already been checked in full, so that none of its bytes must be hashed.
     #[must_use]
     pub fn is_checked(&self, file: usize) -> bool {
-        let (claims, file) = self.of(file);
+        let (claims, file) = self.locate_file(file);
         claims.checked.contains(&file)
     }
 
-    /// Whether claims of a file cover every byte of a range.
+    /// Returns whether claims of a file cover every byte of a range.
     #[must_use]
     pub fn covers(&self, file: usize, range: &Range<u64>) -> bool {
         let lanes = self.lanes(file);
@@ -240,21 +247,23 @@ impl Claims {
         at >= range.end
     }
 
-    /// The ranges of the claims of a file that overlap `range`, each with the name of its kind of digest.
+    /// Returns the ranges of the claims of a file that overlap `range`, each with the name of its kind of
+    /// digest.
     #[must_use]
     pub fn covering(&self, file: usize, range: &Range<u64>) -> Vec<(Range<u64>, &'static str)> {
         let lanes = self.lanes(file);
         lanes.flat_map(|lane| lane.covered(range).into_iter().map(|covered| (covered, lane.name()))).collect()
     }
 
-    /// The smallest range of a file that holds all bytes that claims cover and that were not hashed yet.
+    /// Returns the smallest range of a file that contains all bytes that claims cover and that have not been
+    /// hashed yet.
     pub(crate) fn hull(&self, file: usize) -> Option<Range<u64>> {
         let missing = || self.lanes(file).flat_map(|lane| lane.missing());
         Some(missing().map(|range| range.start).min()?..missing().map(|range| range.end).max()?)
     }
 
-    /// Reads what is missing of the ranges of one file, and says whether all claims hold. This is [`finish`](Self::finish) for
-    /// the claims of a single read.
+    /// Reads the missing bytes of the claimed ranges of one file, and checks that all claims hold. This is
+    /// the counterpart of [`finish`](Self::finish) for the claims of a single read.
     ///
     /// # Errors
     /// The first claim that does not hold; [`Error::Io`] if bytes cannot be read.
@@ -273,13 +282,13 @@ impl Claims {
             for (_, range) in missing.into_iter().filter(|(number, _)| *number == file) {
                 let (at, len) = (range.start, range.end.saturating_sub(range.start));
                 let bytes = source.fetch(range).await.map_err(|source| Error::Io { at, len, source })?;
-                self.look(file, at, &bytes, true);
+                self.hash_bytes(file, at, &bytes, true);
             }
         }
     }
 
-    /// The ranges that claims cover and that were not hashed yet, each with the number of its file, in pieces of at most
-    /// [`PIECE`].
+    /// Returns the ranges that claims cover and that have not been hashed yet, each with the number of its
+    /// file, in pieces of at most [`PIECE`].
     pub(crate) fn missing(&self) -> Vec<(usize, Range<u64>)> {
         let mut missing = Vec::new();
         for (&file, lanes) in &self.files {
@@ -300,13 +309,13 @@ impl Claims {
     }
 }
 
-/// Why [`Claims::finish`] fails.
+/// The error of [`Claims::finish`].
 #[derive(thiserror::Error)]
 pub enum ClaimError {
     /// The bytes do not match a digest in the file.
     #[error(transparent)]
     Damaged(AnyError),
-    /// The check could not be made, for another reason.
+    /// The claims could not be checked for another reason.
     #[error(transparent)]
     Other(#[from] AnyError),
 }
@@ -322,15 +331,16 @@ pub struct FileClaims<'a> {
 }
 
 impl FileClaims<'_> {
-    /// Adds claims to be checked, and returns those that are not checked: however many claims cover a byte, it is hashed at most
-    /// `times` times. `failed` makes the error of a claim that fails, from the claim and the digest that was found.
+    /// Adds claims to check. However many claims cover a byte, it is hashed at most `times` times; returns
+    /// the claims that are therefore not checked. `failed` makes the error of a claim that fails from the
+    /// claim and the digest found.
     pub fn add<K: DigestKind, W: Copy + Send + Sync + 'static>(
         &mut self,
         mut claims: Vec<Claim<K::Digest, W>>,
         times: usize,
         failed: impl Fn(&Claim<K::Digest, W>, K::Digest) -> AnyError + Clone + Send + Sync + 'static,
     ) -> Vec<Claim<K::Digest, W>> {
-        // Sorting needs memory of its own, and there can be millions of claims.
+        // Sorting allocates memory, and there can be millions of claims.
         if !claims.is_sorted_by_key(|claim| claim.extent) {
             claims.sort_by_key(|claim| claim.extent);
         }
@@ -365,13 +375,14 @@ impl FileClaims<'_> {
         claims
     }
 
-    /// Notes that the whole file has been checked already, because it was read in full when it was opened.
+    /// Records that the whole file has already been checked, because it was read in full when it was opened.
     pub fn note_checked(&mut self) {
         self.claims.checked.insert(self.number);
     }
 
-    /// Whether a claim over `covers` bytes is worth checking if only `read` of them are wanted anyway: if these are at least
-    /// half, or the claim is short. Otherwise adds a note that it is not checked; `what` names the claim.
+    /// Returns whether a claim over `covers` bytes is worth checking if only `read` of them are read anyway:
+    /// if that is at least half, or the claim is short. Otherwise adds a note that the claim is not checked;
+    /// `what` names it.
     pub fn is_worth(&mut self, what: impl fmt::Display, covers: u64, read: u64) -> bool {
         const SOON: u64 = 64 << 20;
         if covers <= SOON || read >= covers / 2 {
@@ -386,7 +397,7 @@ impl FileClaims<'_> {
     }
 }
 
-/// The same bytes as disjoint ranges in ascending order; ranges that touch or overlap become one.
+/// Returns the same bytes as disjoint ranges in ascending order. Ranges that touch or overlap become one.
 #[must_use]
 pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| range.start < range.end);
@@ -401,7 +412,7 @@ pub fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     merged
 }
 
-/// A source that shows all its reads to [`Claims`].
+/// A source that passes all bytes it reads to [`Claims`].
 #[derive(Debug)]
 pub struct ObservedSource<'a, S> {
     source: &'a S,
@@ -415,8 +426,8 @@ impl<'a, S: Fetch> ObservedSource<'a, S> {
         Self { source, file, claims }
     }
 
-    /// Reads bytes from below the proof, if a claim proves them instead; returns whether it did. Claims hash a byte only once, so
-    /// a second read of it needs the source's own proof.
+    /// Reads bytes without the source's own proof, if a claim proves them instead. Returns whether it did.
+    /// Claims hash a byte only once, so a second read of it needs the source's own proof.
     fn read_unproved(&self, offset: u64, out: &mut [u8]) -> io::Result<bool> {
         let range = offset..offset.saturating_add(out.len() as u64);
         if !self.claims.is_deferred || !self.claims.covers(self.file, &range) {
@@ -424,11 +435,11 @@ impl<'a, S: Fetch> ObservedSource<'a, S> {
         }
         let Some(source) = self.source.before_proof() else { return Ok(false) };
         source.read_into(offset, out)?;
-        Ok(self.claims.look(self.file, offset, out, false))
+        Ok(self.claims.hash_bytes(self.file, offset, out, false))
     }
 }
 
-/// `memory` stays `None` even if the source below is in memory, so that every read passes through here.
+/// `memory` stays `None` even if the wrapped source is in memory, so that every read goes through this one.
 impl<S: Fetch> Fetch for ObservedSource<'_, S> {
     fn size(&self) -> u64 {
         self.source.size()

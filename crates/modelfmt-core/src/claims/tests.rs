@@ -1,4 +1,4 @@
-//! Claims against a digest that notices order, and a container that counts.
+//! Tests claims with a digest that depends on the order of bytes, and with a container that counts reads.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::table::{Location, Stored};
 use crate::value::Value;
 use tensor_core::TensorInfo;
 
-/// A digest that is the bytes themselves: it shows whatever is missing, twice or out of order.
+/// A digest that consists of the bytes themselves: it shows bytes that are missing, repeated or out of order.
 struct Bytewise;
 
 impl DigestKind for Bytewise {
@@ -41,7 +41,7 @@ impl DigestKind for Bytewise {
     }
 }
 
-/// The same digest, which takes bytes only in order.
+/// The same digest, but it takes bytes only in order.
 struct Chain;
 
 impl DigestKind for Chain {
@@ -122,7 +122,7 @@ impl Container for File {
     fn source_of(&self, _: usize) -> Result<&dyn Source, AnyError> {
         Ok(&self.bytes)
     }
-    fn claims_of(&self, _: &[Wanted]) -> Result<Claims, AnyError> {
+    fn claims_of(&self, _: &[WantedRange]) -> Result<Claims, AnyError> {
         Ok(Claims::new())
     }
     fn metadata(&self) -> Result<Value, AnyError> {
@@ -166,7 +166,8 @@ fn range_in(len: u64) -> impl Strategy<Value = Range<u64>> {
 }
 
 proptest! {
-    /// Whatever is read, in whatever pieces and order, by whatever threads: intact bytes pass, a changed one does not.
+    /// However bytes are read, in any pieces and order, by any threads, intact bytes pass and a changed one
+    /// does not.
     #[test]
     fn a_changed_byte_is_found_and_none_else(
         bytes in proptest::collection::vec(any::<u8>(), 1..300),
@@ -187,7 +188,7 @@ proptest! {
             let mut claims = Claims::new();
             let left = add(&mut claims, list.clone(), times);
             let covers = |claim: &&Claim<u64, usize>| claim.extent.range().contains(&(at as u64));
-            // One of equal claims is kept, so a claim that is left out is known by its range.
+            // Only one of equal claims is kept, so a claim that is left out is identified by its range.
             let is_left = |claim: &&Claim<u64, usize>| left.iter().any(|left| left.extent == claim.extent);
             let covered = list.iter().filter(covers).filter(|claim| !is_left(claim)).count();
             let container = File::new(file);
@@ -242,7 +243,7 @@ fn a_claim_fails_as_soon_as_it_is_complete() {
     assert!(claims.failure().is_none(), "another file");
     claims.observe(0, 9, &bytes[9..11]);
     assert_eq!(claims.failure().unwrap().to_string(), "claim 7 at byte 5: is not valid UTF-8");
-    // A wrong claim of an empty range fails at once.
+    // A wrong claim about an empty range fails at once.
     let mut claims = Claims::new();
     let mut empty = claim(&bytes, 50..50, 0);
     empty.expected ^= 1;
@@ -258,7 +259,7 @@ fn no_byte_is_hashed_more_often_than_was_said() {
         let mut claims = Claims::new();
         assert_eq!(add(&mut claims, list.clone(), times).len(), 500 - times);
     }
-    // The same range twice is one claim, unless it says two things.
+    // The same range twice is one claim, unless the expected digests differ.
     let (one, mut two) = (claim(&bytes, 0..100, 0), claim(&bytes, 0..100, 1));
     assert!(add(&mut Claims::new(), vec![one, two], 1).is_empty());
     two.expected ^= 1;
@@ -295,7 +296,7 @@ fn what_is_too_much_to_read_is_noted() {
     );
 }
 
-/// A verified source over one whose bytes differ at each read.
+/// A verified source over a source that returns different bytes at each read.
 struct Fickle {
     proved: Vec<u8>,
     below: Changing,
@@ -341,14 +342,14 @@ fn bytes_that_no_claim_proves_are_read_through_their_proof() {
         claims.for_file().add::<Bytewise, ()>(vec![claim], 1, |_, _| AnyError::Cancelled);
         if is_deferred { claims.deferred() } else { claims }
     };
-    // What is read, and how many of these reads bypass the proof.
+    // The bytes that are read, and how many of the reads bypass the proof.
     for (is_deferred, ranges, expected) in [
         (true, vec![(10, 60)], 1),
         (true, vec![(10, 30), (30, 60)], 2),
-        // A second read: the claim does not hash the bytes again.
+        // On a second read, the claim does not hash the bytes again.
         (true, vec![(10, 60), (10, 60)], 2),
         (true, vec![(10, 40), (30, 60)], 2),
-        // The claim does not cover all of it.
+        // The claim does not cover all bytes.
         (true, vec![(5, 60)], 0),
         (true, vec![(0, 100)], 0),
         (false, vec![(10, 60)], 0),
@@ -360,7 +361,7 @@ fn bytes_that_no_claim_proves_are_read_through_their_proof() {
             let mut out = vec![0; end - start];
             crate::fetch::now_or_never(observed.fetch_into(start as u64, &mut out)).unwrap().unwrap();
             let is_right = out == bytes[start..end];
-            // A wrong byte went through a claim, which has failed.
+            // A wrong byte was hashed for a claim, which has failed.
             assert!(is_right || claims.failure().is_some(), "{is_deferred} {ranges:?}");
         }
         assert_eq!(source.below.1.load(Ordering::Relaxed), expected, "{is_deferred} {ranges:?}");

@@ -1,4 +1,4 @@
-//! Checks the claims of any container, and reads the bytes that they still need.
+//! Checks the claims of any container, and reads the bytes that are still missing.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -13,12 +13,13 @@ use crate::execution::Execution;
 use crate::source::Source;
 
 impl Claims {
-    /// Reads what is missing of the claimed ranges, and says whether all claims hold. Call it when every value has been read.
+    /// Reads the missing bytes of the claimed ranges, and checks that all claims hold. Call this when every
+    /// value has been read.
     ///
     /// # Errors
     /// The first claim that does not hold; [`AnyError::Io`] if bytes cannot be read; [`AnyError::Cancelled`].
     pub fn finish(&self, container: &(dyn Container + Sync), work: &Execution<'_>) -> Result<(), ClaimError> {
-        // A round skips what another thread is hashing; the next round finds that.
+        // A round skips bytes that another thread is hashing; the next round finds them hashed or missing.
         loop {
             if let Some(failure) = self.failure() {
                 return Err(ClaimError::Damaged(failure));

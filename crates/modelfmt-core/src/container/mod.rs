@@ -1,4 +1,4 @@
-//! What every format's reader can do, whatever the format.
+//! The interface that the readers of all formats share.
 
 mod claims;
 mod plan;
@@ -6,7 +6,7 @@ mod reader;
 
 use std::ops::Range;
 
-use crate::claims::{Claims, Wanted};
+use crate::claims::{Claims, WantedRange};
 use crate::error::AnyError;
 use crate::execution::Execution;
 use crate::fetch::now;
@@ -21,69 +21,74 @@ use tensor_core::{TensorInfo, TensorView};
 
 pub(crate) use plan::wanted;
 
-/// An open model file, or set of files, of any format. Object-safe; [`Reader`](crate::Reader) implements it for all of them.
+/// An open model file, or set of files, of any format. Object-safe. [`Reader`](crate::Reader) implements it
+/// for all formats.
 ///
-/// A tensor's position counts from 0, in the order of the file. Asking for a position that does not exist is an error, never
-/// a panic.
+/// The position of a tensor counts from 0, in the order of the file. A position that does not exist is an
+/// error, never a panic.
 pub trait Container {
-    /// The version that the file states, such as `0.1`; `None` for formats without a version.
+    /// Returns the version that the file states, such as `0.1`; `None` for formats without a version.
     fn version(&self) -> Option<String>;
 
-    /// The size in bytes; for a set, the size of all its files together.
+    /// Returns the size in bytes; for a set, the size of all its files together.
     fn file_size(&self) -> u64;
 
-    /// The number of tensors.
+    /// Returns the number of tensors.
     fn tensor_count(&self) -> usize;
 
-    /// The tensor at a position.
+    /// Returns the tensor at a position.
     fn info(&self, position: usize) -> Option<TensorInfo<'_>>;
 
-    /// The position of the tensor with that name.
+    /// Returns the position of the tensor with this name.
     fn find(&self, name: &str) -> Option<usize>;
 
-    /// Where a tensor's values are. A set may have to open one of its files to know.
+    /// Returns the place of a tensor's values. A set may have to open one of its files for this.
     ///
     /// # Errors
     /// If there is no such tensor, or the file that has it is missing or broken.
     fn location(&self, position: usize) -> Result<Location, AnyError>;
 
-    /// How a tensor is stored, and in which file of a set, as a number. A set may have to open that file to know.
+    /// Returns how a tensor is stored, and in which file of a set, as a number. A set may have to open that
+    /// file for this.
     ///
     /// # Errors
     /// If there is no such tensor, or the file that has it is missing or broken.
     fn stored(&self, position: usize) -> Result<Stored, AnyError>;
 
-    /// The bytes of the file that have to be read for a range of a tensor's values. For a tensor in LZ4 blocks, the headers of
-    /// earlier blocks may be read to find them.
+    /// Returns the range of the file that must be read for a range of a tensor's values. For a tensor in LZ4
+    /// blocks, the headers of earlier blocks may be read to find it.
     ///
     /// # Errors
     /// If there is no such tensor or range, it has no data, or its blocks cannot be found.
     fn stored_range(&self, position: usize, values: Range<u64>) -> Result<Range<u64>, AnyError>;
 
-    /// All bytes of the file, if it is one file and in memory.
+    /// Returns all bytes of the file, if it is a single file and in memory.
     fn as_slice(&self) -> Option<&[u8]> {
         None
     }
 
-    /// The paths of a set's files other than its index, as the index names them. Empty for a single file.
+    /// Returns the paths of a set's files other than its index, as the index names them. Empty for a single
+    /// file.
     fn file_paths(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The values of a tensor or a part of them: decompressed, little-endian and row-major; borrowed if they are in memory in this form.
+    /// Returns the values of a tensor or a part of them: decompressed, little-endian and row-major. They are
+    /// borrowed if they are in memory in this form.
     ///
     /// # Errors
-    /// If there is no such tensor, it has no data or fewer bytes, or it cannot be read or decompressed. A checked read also fails
-    /// if the bytes do not match the digest in the file, and with [`AnyError::NoHash`] if the file has none that covers them.
+    /// If there is no such tensor, it has no data or fewer bytes, or it cannot be read or decompressed. A
+    /// checked read also fails if the bytes do not match the digest in the file, or with [`AnyError::NoHash`]
+    /// if no digest in the file covers them.
     fn values(&self, position: usize, which: Which<'_>, reading: Reading<'_>) -> Result<Bytes<'_>, AnyError>;
 
     /// Fills `out` with a tensor's values from byte `at` on, decompressed. Pieces that begin at multiples of
-    /// [`PIECE`](crate::execution::PIECE) never decompress a block twice. `claims`, as [`claims`](Self::claims) returns them, see
-    /// all bytes that are read.
+    /// [`PIECE`](crate::execution::PIECE) never decompress a block twice. All bytes that are read are passed
+    /// to `claims`, which come from [`claims`](Self::claims).
     ///
     /// # Errors
-    /// If there is no such tensor, it has no data or fewer bytes, or it cannot be read or decompressed. [`Claims::failure`] and [`Claims::finish`]
-    /// say whether a claim fails.
+    /// If there is no such tensor, it has no data or fewer bytes, or it cannot be read or decompressed.
+    /// [`Claims::failure`] and [`Claims::finish`] report whether a claim fails.
     fn values_into(
         &self,
         position: usize,
@@ -92,7 +97,7 @@ pub trait Container {
         claims: Option<&Claims>,
     ) -> Result<(), AnyError>;
 
-    /// All values of a tensor, unchecked.
+    /// Returns all values of a tensor, unchecked.
     ///
     /// # Errors
     /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
@@ -100,7 +105,7 @@ pub trait Container {
         self.values(position, Which::Whole, Reading::PLAIN)
     }
 
-    /// A tensor with its values.
+    /// Returns a tensor with its values.
     ///
     /// # Errors
     /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
@@ -112,11 +117,12 @@ pub trait Container {
         })
     }
 
-    /// A part of a tensor, by a slice of each dimension. If the part is in several pieces, pieces that are close to each other
-    /// are read together.
+    /// Returns a part of a tensor, by a slice of each dimension. If the part consists of several pieces,
+    /// pieces that are close to each other are read together.
     ///
     /// # Errors
-    /// If there is no such tensor, it has no data, or it cannot be read or decompressed; [`AnyError::Slice`] if the slice does not fit it.
+    /// If there is no such tensor, it has no data, or it cannot be read or decompressed; [`AnyError::Slice`]
+    /// if the slice does not fit the tensor.
     fn slice(
         &self,
         position: usize,
@@ -129,8 +135,8 @@ pub trait Container {
         Ok(TensorSlice::new(&info, sliced.shape, bytes))
     }
 
-    /// Fills `out` with the bytes of a tensor's values that `runs` names, run after run. `out` has exactly their length. With a
-    /// [part](Runs::part) of a slice's runs, this reads [`slice`](Self::slice) piece by piece.
+    /// Fills `out` with the bytes of a tensor's values at `runs`, run after run. `out` has exactly their
+    /// length. With a [part](Runs::part) of a slice's runs, this reads [`slice`](Self::slice) piece by piece.
     ///
     /// # Errors
     /// If there is no such tensor, it has no data, or it cannot be read or decompressed.
@@ -140,10 +146,10 @@ pub trait Container {
         now(gather(runs, PlanOptions::local(), out, read, |source| AnyError::Io { at, len, source }))
     }
 
-    /// The tensor at a position.
+    /// Returns the tensor at a position.
     ///
     /// # Errors
-    /// If there is none, or its file cannot be opened or does not have it.
+    /// If there is no such tensor, or its file cannot be opened or does not have it.
     fn require_info(&self, position: usize) -> Result<TensorInfo<'_>, AnyError> {
         match self.info(position) {
             Some(info) => Ok(info),
@@ -151,44 +157,46 @@ pub trait Container {
         }
     }
 
-    /// Fills `out` with bytes of a file as they are, from byte `at` on; the files of a set are numbered as in
-    /// [`Claims::observe`], and a single file is number 0.
+    /// Fills `out` with raw bytes of a file, from byte `at` on. The files of a set are numbered as in
+    /// [`Claims::observe`]; a single file is number 0.
     ///
     /// # Errors
     /// If there is no such file or range, or it cannot be read.
     fn read_file(&self, file: usize, at: u64, out: &mut [u8]) -> Result<(), AnyError>;
 
-    /// Where the bytes of a file come from; files are numbered as in [`read_file`](Self::read_file).
+    /// Returns the source of a file's bytes. Files are numbered as in [`read_file`](Self::read_file).
     ///
     /// # Errors
     /// If there is no such file, or it cannot be opened.
     fn source_of(&self, file: usize) -> Result<&dyn Source, AnyError>;
 
-    /// The digests in the files that cover the values of these tensors: for each tensor, the smallest one. Formats without
-    /// digests of values have none.
+    /// Returns the digests in the files that cover the values of these tensors: for each tensor, the smallest
+    /// one. Empty for formats without digests of values.
     ///
     /// # Errors
     /// If the digests cannot be read or understood.
     fn claims(&self, tensors: &[usize]) -> Result<Claims, AnyError> {
-        let wanted: Vec<Wanted> = tensors.iter().copied().map(Wanted::whole).collect();
+        let wanted: Vec<WantedRange> = tensors.iter().copied().map(WantedRange::whole).collect();
         self.claims_of(&wanted)
     }
 
-    /// The digests in the files that cover these tensors or parts of them: for each, the smallest one.
+    /// Returns the digests in the files that cover these tensors or parts of them: for each, the smallest
+    /// one.
     ///
     /// # Errors
     /// If the digests cannot be read or understood.
-    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError>;
+    fn claims_of(&self, wanted: &[WantedRange]) -> Result<Claims, AnyError>;
 
-    /// The format's own metadata, as the tree that `inspect --json` prints.
+    /// Returns the format's own metadata, as the tree that `inspect --json` prints.
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
     fn metadata(&self) -> Result<Value, AnyError>;
 
-    /// The metadata as one flat list of keys and plain values, however the format nests it: a string of OINF is a string, and the
-    /// keys of AERO's JSON are at the top level. Keys for what is not metadata get a prefix (`sizevars.` for OINF's size
-    /// variables, `manifest.` for AERO's manifest).
+    /// Returns the metadata as one flat list of keys and plain values, however the format nests it. For
+    /// example, a typed string of OINF becomes a plain string, and the keys of AERO's JSON are at the top
+    /// level. Keys that are not metadata get a prefix (`sizevars.` for OINF's size variables, `manifest.` for
+    /// AERO's manifest).
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
@@ -196,14 +204,15 @@ pub trait Container {
         self.metadata().map(Value::into_object)
     }
 
-    /// What only this format has (chunks, size variables, checksum, flags, files), as `inspect --json` prints it.
+    /// Returns the details that only this format has (chunks, size variables, checksum, flags, files), as
+    /// `inspect --json` prints them.
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
     fn details(&self) -> Result<Value, AnyError>;
 
-    /// Oddities that opening tolerated, such as unknown parts of a pickle, as text for the user. For a set, of the files that are
-    /// open.
+    /// Returns irregularities that were tolerated on opening, such as unknown parts of a pickle, as text for
+    /// the user. For a set, only those of open files.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }

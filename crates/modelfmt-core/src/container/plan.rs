@@ -1,13 +1,13 @@
-//! Plans of the tensors of an open model.
+//! Plans for reading tensors of an open model.
 
 use super::Container;
-use crate::claims::Wanted;
+use crate::claims::WantedRange;
 use crate::error::AnyError;
 use crate::plan::{Pick, PlanOptions, ReadPlan, add, wanted_of};
 
 impl ReadPlan {
-    /// Plans the reads of these tensors. No values are read, except for the headers of the blocks before a part of a compressed tensor. Tensors that
-    /// are declared without data take nothing.
+    /// Plans the reads of these tensors. No values are read, except for the headers of the blocks before a
+    /// part of a compressed tensor. Tensors that are declared without data add nothing.
     ///
     /// # Errors
     /// If there is no such tensor, the file of a set that has it is missing or broken, or a slice does not fit its tensor.
@@ -35,8 +35,8 @@ impl ReadPlan {
     /// such as the hashes of pages, are read.
     ///
     /// # Errors
-    /// If there is no such tensor, the file of a set that has it is missing or broken, or a slice does not fit its tensor; if the digests in a
-    /// file cannot be read.
+    /// If there is no such tensor, the file of a set that has it is missing or broken, or a slice does not
+    /// fit its tensor; if the digests in a file cannot be read.
     pub fn verified(
         container: &(impl Container + ?Sized),
         picks: &[Pick],
@@ -48,16 +48,19 @@ impl ReadPlan {
     }
 }
 
-/// The values of these tensors, or parts of them, whose claims are wanted.
+/// Returns the values of these tensors, or of parts of them, for which claims are needed.
 ///
 /// # Errors
 /// If there is no such tensor, or a slice does not fit it.
-pub(crate) fn wanted(container: &(impl Container + ?Sized), picks: &[Pick]) -> Result<Vec<Wanted>, AnyError> {
+pub(crate) fn wanted(
+    container: &(impl Container + ?Sized),
+    picks: &[Pick],
+) -> Result<Vec<WantedRange>, AnyError> {
     let mut wanted = Vec::with_capacity(picks.len());
     for Pick { position, slice } in picks {
         let position = *position;
         let Some(slice) = slice else {
-            wanted.push(Wanted::whole(position));
+            wanted.push(WantedRange::whole(position));
             continue;
         };
         let info = container.info(position).ok_or_else(|| AnyError::no_such_position(position))?;

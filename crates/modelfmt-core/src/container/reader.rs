@@ -1,11 +1,11 @@
-//! Readers as [`Container`]s, whatever their format.
+//! Implements [`Container`] for the readers of all formats.
 
 use std::ops::Range;
 
 use tensor_core::{Bytes, TensorInfo};
 
 use super::Container;
-use crate::claims::{Claims, Wanted};
+use crate::claims::{Claims, WantedRange};
 use crate::error::{AnyError, Error};
 use crate::execution::Execution;
 use crate::fetch::{now, now_or_never};
@@ -16,7 +16,7 @@ use crate::table::{Location, Stored};
 use crate::value::{Object, Value};
 
 impl<T: OpenedNow> Reader<T> {
-    /// The error with the name of the file.
+    /// Adds the name of the file to an error.
     fn failed(&self, error: Error<T::Fault>) -> AnyError {
         self.0.named(error).into()
     }
@@ -27,7 +27,8 @@ impl<T: OpenedNow> Container for Reader<T> {
         self.0.version_text()
     }
 
-    /// The sizes that the index of a set states. Otherwise each file is opened; one that cannot be opened counts as 0.
+    /// Adds up the sizes that the index of a set states. If it states none, each file is opened; a file that
+    /// cannot be opened counts as 0.
     fn file_size(&self) -> u64 {
         now_or_never(self.0.file_size()).unwrap_or(0)
     }
@@ -36,7 +37,7 @@ impl<T: OpenedNow> Container for Reader<T> {
         self.0.tensor_count()
     }
 
-    /// May open the tensor's file; `None` also if that fails.
+    /// May open the tensor's file. Also returns `None` if that fails.
     fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
         self.0.info_now(position).ok()
     }
@@ -92,7 +93,7 @@ impl<T: OpenedNow> Container for Reader<T> {
         self.0.source_of(file)
     }
 
-    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
+    fn claims_of(&self, wanted: &[WantedRange]) -> Result<Claims, AnyError> {
         now(self.0.claims(wanted)).map_err(|error| self.failed(error))
     }
 

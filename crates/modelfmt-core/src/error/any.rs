@@ -1,4 +1,4 @@
-//! The fault of any format, behind one type.
+//! A type for the fault of any format.
 
 use std::any::Any;
 use std::fmt;
@@ -17,7 +17,7 @@ impl<F: Fault> AnyRule for F {
 
 /// The rules of a format, which include those that all formats share.
 pub trait Fault: From<CommonFault> + Clone + fmt::Display + fmt::Debug + Send + Sync + 'static {
-    /// Whether this rule is broken because the end of the file is missing.
+    /// Returns whether this rule is broken because the end of the file is missing.
     fn is_end_missing(&self) -> bool {
         false
     }
@@ -29,7 +29,7 @@ impl Fault for CommonFault {
     }
 }
 
-/// The fault of any format, behind one type.
+/// The fault of any format.
 pub struct AnyFault(Box<dyn AnyRule>);
 
 impl AnyFault {
@@ -37,20 +37,21 @@ impl AnyFault {
         Self(Box::new(fault))
     }
 
-    /// See [`Fault::is_end_missing`].
+    /// Returns whether the rule is broken because the end of the file is missing: see
+    /// [`Fault::is_end_missing`].
     pub(super) fn is_end_missing(&self) -> bool {
         self.0.is_end_missing()
     }
 
-    /// The fault, if it is one of this format.
+    /// Returns the fault if it has the fault type `F` of a format.
     #[must_use]
     pub fn downcast_ref<F: Fault>(&self) -> Option<&F> {
         let fault: &dyn Any = &*self.0;
         fault.downcast_ref()
     }
 
-    /// The fault as `F`: the fault itself if it has that type, a shared fault converted, or else the text of another format's
-    /// fault.
+    /// Converts the fault to `F`. A fault of type `F` stays the same, a shared fault is converted, and the
+    /// fault of another format becomes text.
     pub(super) fn typed<F: From<CommonFault> + 'static>(self) -> F {
         let text = self.0.to_string();
         let any: Box<dyn Any> = Box::new(self);

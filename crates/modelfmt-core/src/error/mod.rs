@@ -1,4 +1,4 @@
-//! One shape of error for all format crates: which part of the file, where, and which rule it breaks.
+//! The error type of all format crates: which part of the file, where, and which rule it breaks.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -18,43 +18,43 @@ pub use write::{AnyWriteError, BoxError, WriteError};
 /// A part of a file, as it is named in errors: `tensor record 3 "w", numel`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// The record, section or chunk, in the words of the specification.
+    /// The record, section or chunk, in the terms of the specification.
     pub what: &'static str,
-    /// Which one, counted from 0, where there are several.
+    /// The number of the part, counted from 0, if there are several.
     pub entry: Option<u64>,
-    /// The name or key that it carries, once known.
+    /// The name or key of the part, once known.
     pub name: Option<Box<str>>,
-    /// The field inside it.
+    /// The field in the part.
     pub field: Option<&'static str>,
 }
 
 impl Part {
-    /// A part that occurs only once.
+    /// Creates a part that occurs only once.
     #[must_use]
     pub const fn new(what: &'static str) -> Self {
         Self { what, entry: None, name: None, field: None }
     }
 
-    /// The `entry`-th of several, counted from 0.
+    /// Creates the `entry`-th of several parts, counted from 0.
     #[must_use]
     pub const fn entry(what: &'static str, entry: u64) -> Self {
         Self { what, entry: Some(entry), name: None, field: None }
     }
 
-    /// The part with this name.
+    /// Creates the part with this name.
     #[must_use]
     pub fn named(what: &'static str, name: &str) -> Self {
         Self { what, entry: None, name: Some(name.into()), field: None }
     }
 
-    /// The same part, with its name.
+    /// Sets the name of the part.
     #[must_use]
     pub fn with_name(mut self, name: &str) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The same part, narrowed to a field.
+    /// Narrows the part to a field.
     #[must_use]
     pub const fn with_field(mut self, field: &'static str) -> Self {
         self.field = Some(field);
@@ -69,7 +69,7 @@ impl fmt::Display for Part {
             write!(f, " {entry}")?;
         }
         if let Some(name) = &self.name {
-            // Names are hostile: Debug escapes control characters, and a message stays a line.
+            // Names may be hostile. Debug escapes control characters, so a message stays on one line.
             write!(f, " {:?}", Shortened(name))?;
         }
         if let Some(field) = self.field {
@@ -79,7 +79,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// A name from a file, quoted and cut to a length that a line of text can carry.
+/// A name from a file, quoted and shortened so that it fits a line of text.
 pub struct Shortened<'a>(pub &'a str);
 
 impl fmt::Debug for Shortened<'_> {
@@ -92,18 +92,18 @@ impl fmt::Debug for Shortened<'_> {
     }
 }
 
-/// The rules that every format shares. Each format's own `Fault` carries these among its own.
+/// The rules that all formats share. The `Fault` of each format includes them.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommonFault {
-    /// A range does not lie within the file.
+    /// A range is not within the file.
     #[error("covers {len} bytes from byte {offset}, but the file ends at byte {end}")]
     OutOfBounds {
-        /// Where the range begins.
+        /// The offset of the range.
         offset: u64,
-        /// How long it claims to be.
+        /// The length of the range, as the file claims it.
         len: u64,
-        /// Where the bytes that exist end.
+        /// The end of the bytes that exist.
         end: u64,
     },
     /// Text is not UTF-8.
@@ -129,37 +129,37 @@ pub enum CommonFault {
     /// The length that the file states is not the one that dtype and shape imply.
     #[error("is {found} bytes long, but dtype and shape imply {expected}")]
     Nbytes {
-        /// What the file says.
+        /// The length in the file.
         found: u64,
-        /// What dtype and shape imply.
+        /// The length that dtype and shape imply.
         expected: u64,
     },
-    /// JSON or MessagePack that does not decode, or lacks what the format asks for.
+    /// The JSON or MessagePack does not decode, or lacks what the format requires.
     #[error("{0}")]
     Metadata(String),
-    /// An edit that leaves the values in place cannot change this.
+    /// An edit that keeps the values in place cannot change this.
     #[error("{0}, which cannot be edited; convert the model instead")]
     Unchangeable(&'static str),
     /// The tensor cannot be borrowed without a copy.
     #[error("{0}; read it with `tensor` instead")]
     NotBorrowed(&'static str),
-    /// A file of a set has another size than the index of the set says.
+    /// A file of a set has a different size than the index of the set states.
     #[error("the file has {found} bytes, but the index of the set says {stated}")]
     ShardSize {
-        /// The file's size.
+        /// The size of the file.
         found: u64,
-        /// What the index says.
+        /// The size that the index states.
         stated: u64,
     },
-    /// A file of a set lacks a tensor that the index of the set looks for in it.
+    /// A file of a set lacks a tensor that should be in it according to the index of the set.
     #[error("the index of the set says that it has tensor {0:?}, but it does not")]
     NotInShard(String),
-    /// A file of a set breaks a rule by itself.
+    /// A file of a set breaks a rule of its own format.
     #[error("{part}: {fault}")]
     InFile {
         /// The part of the file.
         part: Box<Part>,
-        /// The rule, in its own words.
+        /// The rule that is broken, as text.
         fault: String,
     },
 }
@@ -175,36 +175,37 @@ impl From<NameError> for CommonFault {
     }
 }
 
-/// Errors of the shared parts (cursor, extents, limits); `?` turns one into the [`Error`] of a format.
+/// Errors of the shared parts (cursor, extents, limits). The `?` operator converts them into the [`Error`] of
+/// a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommonError {
-    /// See [`Error::Truncated`].
+    /// The bytes end too early: see [`Error::Truncated`].
     Truncated {
-        /// What was being read.
+        /// The part that was being read.
         part: Part,
-        /// Where it begins.
+        /// The offset of the part.
         at: u64,
-        /// How many bytes it needs.
+        /// The number of bytes that the part needs.
         need: u64,
-        /// How many there are.
+        /// The number of bytes that exist.
         have: u64,
     },
-    /// See [`Error::Malformed`].
+    /// A part breaks a rule: see [`Error::Malformed`].
     Malformed {
-        /// What is wrong.
+        /// The part that is malformed.
         part: Part,
-        /// Where it is.
+        /// The offset of the part.
         at: u64,
         /// The rule that it breaks.
         fault: CommonFault,
     },
-    /// See [`Error::Limit`].
+    /// A number exceeds a limit: see [`Error::Limit`].
     Limit {
-        /// What is too large.
+        /// The quantity that is too large.
         what: &'static str,
-        /// What the file claims.
+        /// The number in the file.
         found: u64,
-        /// The cap.
+        /// The limit.
         max: u64,
     },
 }
@@ -229,79 +230,81 @@ impl<F: From<CommonFault>> From<CommonError> for Error<F> {
     }
 }
 
-/// Why a file of a format cannot be read; `F` is that format's `Fault`, the list of its rules. Errors in writing are a
-/// [`WriteError`].
+/// The error for a file of a format that cannot be read. `F` is the format's `Fault`, the list of its rules.
+/// Errors in writing are a [`WriteError`].
 ///
-/// An error says what is wrong and where in the file. A reader over a source that has a [name](crate::Source::name) wraps it in
-/// [`InFile`](Self::InFile) to say in which file: match on [`inner`](Self::inner), which looks through that. `Display` has only
-/// the text of this error, `source()` has the cause, and `Debug` has both on one line.
+/// An error describes what is wrong and where in the file. If the source has a [name](crate::Source::name),
+/// the reader wraps the error in [`InFile`](Self::InFile), which names the file. To match on the error
+/// itself, use [`inner`](Self::inner), which skips this wrapper. `Display` has only the text of this error,
+/// `source()` returns the cause, and `Debug` prints both on one line.
 #[non_exhaustive]
 pub enum Error<F> {
-    /// The source could not be read.
+    /// The source cannot be read.
     Io {
-        /// Where the range begins.
+        /// The offset of the range.
         at: u64,
         /// Its length in bytes.
         len: u64,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file could not be opened, or a file of a set is missing.
+    /// A file cannot be opened, or a file of a set is missing.
     Open {
         /// The file, as it was named.
         path: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The bytes end before the part does.
+    /// The bytes end before the part ends.
     Truncated {
-        /// What was being read.
+        /// The part that was being read.
         part: Part,
-        /// Where it begins.
+        /// The offset of the part.
         at: u64,
-        /// How many bytes it needs.
+        /// The number of bytes that the part needs.
         need: u64,
-        /// How many there are.
+        /// The number of bytes that exist.
         have: u64,
     },
     /// A part breaks a rule of its format.
     Malformed {
-        /// What is wrong.
+        /// The part that is malformed.
         part: Part,
-        /// Where it is.
+        /// The offset of the part.
         at: u64,
         /// The rule that it breaks.
         fault: F,
     },
-    /// A number in the file exceeds [`Limits`](crate::Limits); the file may be good.
+    /// A number in the file exceeds [`Limits`](crate::Limits). The file may still be valid.
     Limit {
-        /// What is too large.
+        /// The quantity that is too large.
         what: &'static str,
-        /// What the file claims.
+        /// The number in the file.
         found: u64,
-        /// The cap.
+        /// The limit.
         max: u64,
     },
-    /// There is no tensor with that name.
+    /// There is no tensor with this name.
     NotFound {
         /// The name that was asked for.
         name: String,
     },
     /// The tensor is declared without data.
     NoData {
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
     },
-    /// A checked read was asked for, but the file has no digest that covers the tensor. The file may be good.
+    /// A checked read was requested, but no digest in the file covers the tensor. The file may still be
+    /// valid.
     NoHash {
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
     },
     /// A byte range is outside of its tensor.
     OutOfRange {
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
-        /// Where the range begins, from the start of the tensor.
+        /// The start of the range, from the start of the tensor.
         offset: u64,
         /// Its length in bytes.
         len: u64,
@@ -310,20 +313,22 @@ pub enum Error<F> {
     },
     /// A slice does not fit its tensor.
     Slice {
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
-        /// Why.
+        /// The reason.
         fault: SliceError,
     },
-    /// The file was changed or replaced after it had been opened, so what was read of it may belong to two versions.
+    /// The file was changed or replaced after it was opened, so bytes read from it may belong to two
+    /// versions.
     Changed,
     /// The caller's progress callback asked to stop.
     Cancelled,
-    /// Any of the other errors, with the file in which it occurred: `PATH: what is wrong, and where`.
+    /// Any of the other errors, with the file in which it occurred. It is displayed as the path, then the
+    /// error.
     InFile {
         /// The file, as it was named.
         path: Box<str>,
-        /// What is wrong with it.
+        /// The error in that file.
         error: Box<Self>,
     },
 }
@@ -363,7 +368,7 @@ impl<F: fmt::Display> fmt::Display for Error<F> {
             Self::Cancelled => f.write_str("stopped on request"),
             Self::InFile { path, error } => {
                 for c in path.chars() {
-                    // A message stays on one line, whatever a file is called.
+                    // A message stays on one line, whatever the name of the file.
                     if c.is_control() { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
                 }
                 write!(f, ": {error}")
@@ -383,7 +388,7 @@ impl<F: fmt::Display + fmt::Debug> std::error::Error for Error<F> {
 }
 
 impl<F> Error<F> {
-    /// The same error with another type of fault.
+    /// Converts the error to another type of fault.
     fn map_fault<G>(self, map: fn(F) -> G) -> Error<G> {
         match self {
             Self::Io { at, len, source } => Error::Io { at, len, source },
@@ -403,7 +408,8 @@ impl<F> Error<F> {
     }
 }
 
-/// The same error without the format's own type, as a [`Container`](crate::Container) returns it. There is no other conversion.
+/// Erases the fault type of the format; [`Container`](crate::Container) returns such errors. There is no
+/// other conversion.
 impl<F: Fault> From<Error<F>> for AnyError {
     fn from(error: Error<F>) -> Self {
         error.map_fault(AnyFault::new)
@@ -411,7 +417,7 @@ impl<F: Fault> From<Error<F>> for AnyError {
 }
 
 impl AnyError {
-    /// Whether the error is that the end of the file is missing.
+    /// Returns whether the error is that the end of the file is missing.
     #[must_use]
     pub fn is_end_missing(&self) -> bool {
         match self.inner() {
@@ -421,14 +427,14 @@ impl AnyError {
         }
     }
 
-    /// The same error with the fault type of a format: see [`AnyFault::typed`].
+    /// Converts the error to the fault type of a format: see [`AnyFault::typed`].
     pub(crate) fn typed<F: From<CommonFault> + 'static>(self) -> Error<F> {
         self.map_fault(AnyFault::typed)
     }
 }
 
 impl<F: From<CommonFault> + fmt::Display> Error<F> {
-    /// The same error for a file of a set; `file` names that file.
+    /// Converts the error of a file of a set to an error of the set. `file` names that file.
     #[must_use]
     pub fn in_file(self, file: &Part) -> Self {
         let within = |part, at, fault: String| {
@@ -452,7 +458,8 @@ impl<F: From<CommonFault> + fmt::Display> Error<F> {
 }
 
 impl<F: Clone> Error<F> {
-    /// A copy of the error, for an operation that is tried once and whose error is returned several times. Causes become text.
+    /// Copies the error, for an operation that is tried once and whose error is returned several times.
+    /// Causes become text.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         let io = |error: &io::Error| match error.raw_os_error() {
@@ -486,7 +493,7 @@ impl<F: Clone> Error<F> {
 }
 
 impl<F> Error<F> {
-    /// The error without the file in which it occurred.
+    /// Returns the error without the file in which it occurred.
     #[must_use]
     pub fn inner(&self) -> &Self {
         match self {
@@ -495,7 +502,7 @@ impl<F> Error<F> {
         }
     }
 
-    /// The error without the file in which it occurred, by value.
+    /// Converts to the error without the file in which it occurred.
     #[must_use]
     pub fn into_inner(self) -> Self {
         match self {
@@ -504,7 +511,7 @@ impl<F> Error<F> {
         }
     }
 
-    /// The file in which it occurred, if the error says so.
+    /// Returns the file in which the error occurred, if it is known.
     #[must_use]
     pub const fn path(&self) -> Option<&str> {
         match self {
@@ -514,8 +521,8 @@ impl<F> Error<F> {
         }
     }
 
-    /// The same error with the name of its file, for a reader that knows it. An error that names the same file already stays as
-    /// it is, and so does [`Cancelled`](Self::Cancelled).
+    /// Adds the name of the file to the error. Does not change an error that already names the same file, nor
+    /// [`Cancelled`](Self::Cancelled).
     #[must_use]
     pub fn in_source(self, name: Option<Cow<'_, str>>) -> Self {
         match (self, name) {
@@ -527,7 +534,7 @@ impl<F> Error<F> {
         }
     }
 
-    /// The same error without this file name, for a message that names the file itself.
+    /// Removes this file name from the error, for a message that names the file itself.
     #[must_use]
     pub fn without_file(self, name: &str) -> Self {
         match self {
@@ -536,34 +543,34 @@ impl<F> Error<F> {
         }
     }
 
-    /// The error for a position without a tensor.
+    /// Returns the error for a position without a tensor.
     #[must_use]
     pub fn no_such_position(position: usize) -> Self {
         Self::NotFound { name: format!("number {position}") }
     }
 
-    /// The error for a range that reaches beyond the values of a tensor.
+    /// Returns the error for a range that reaches beyond the values of a tensor.
     #[cold]
     #[must_use]
     pub fn out_of_range(tensor: &TensorInfo<'_>, offset: u64, len: u64) -> Self {
         Self::OutOfRange { name: tensor.name.to_owned(), offset, len, nbytes: tensor.nbytes }
     }
 
-    /// The error for a slice that does not fit a tensor.
+    /// Returns the error for a slice that does not fit a tensor.
     #[cold]
     #[must_use]
     pub fn slice(tensor: &TensorInfo<'_>, fault: SliceError) -> Self {
         Self::Slice { name: tensor.name.to_owned(), fault }
     }
 
-    /// Whether the environment is the cause (an I/O error), not the content of the file.
+    /// Returns whether the cause is the environment (an I/O error) and not the content of the file.
     #[must_use]
     pub fn is_io(&self) -> bool {
         matches!(self.inner(), Self::Io { .. } | Self::Open { .. } | Self::Changed)
     }
 }
 
-/// The error of any format.
+/// The error type for any format.
 pub type AnyError = Error<AnyFault>;
 
 #[cfg(test)]

@@ -1,40 +1,41 @@
-//! Errors in writing, in one shape for all formats.
+//! Errors in writing, with one type for all formats.
 
 use std::io;
 
 use super::{AnyFault, Fault, Part, Shortened};
 
-/// The cause of a failure, of whatever type.
+/// A boxed error of any type: the cause of a failure.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a file of a format cannot be written; `F` is that format's `Fault`, the list of its rules.
+/// The error for a file of a format that cannot be written. `F` is the format's `Fault`, the list of its
+/// rules.
 ///
-/// `Display` has only the text of this error, `source()` has the cause.
+/// `Display` has only the text of this error; `source()` returns the cause.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError<F> {
-    /// The format cannot hold the model that is written.
+    /// The format cannot represent the model.
     #[error("{part}: {fault}")]
     Unsupported {
-        /// What does not fit.
+        /// The part that the format cannot represent.
         part: Part,
         /// The rule that forbids it.
         fault: F,
     },
-    /// The values of a tensor could not be read.
+    /// The values of a tensor cannot be read.
     #[error("cannot get the values of tensor {:?}", Shortened(name))]
     Data {
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
-    /// The output could not be written.
+    /// The output cannot be written.
     #[error("cannot write {path}")]
     Write {
-        /// What was written to.
+        /// The name of the output.
         path: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The caller's progress callback asked to stop.
@@ -44,10 +45,10 @@ pub enum WriteError<F> {
 
 tensor_core::debug_as_sentence!([F: std::fmt::Display + std::fmt::Debug] WriteError<F>);
 
-/// The error of a writer of any format.
+/// The error type for writers of any format.
 pub type AnyWriteError = WriteError<AnyFault>;
 
-/// The same error without the format's own type. There is no other conversion.
+/// Erases the fault type of the format. There is no other conversion.
 impl<F: Fault> From<WriteError<F>> for AnyWriteError {
     fn from(error: WriteError<F>) -> Self {
         match error {
@@ -62,7 +63,7 @@ impl<F: Fault> From<WriteError<F>> for AnyWriteError {
 }
 
 impl<F> WriteError<F> {
-    /// The error for a part that the format cannot hold because of this rule.
+    /// Creates the error for a part that the format cannot represent because of this rule.
     pub fn unsupported(part: Part, fault: impl Into<F>) -> Self {
         Self::Unsupported { part, fault: fault.into() }
     }

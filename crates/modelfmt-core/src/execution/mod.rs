@@ -1,27 +1,27 @@
-//! Runs heavy work in pieces: on several threads if allowed, with progress, and cancellable.
+//! Runs heavy work in pieces: on several threads if allowed, with progress reports and cancellation.
 
-mod order;
+mod piece_queue;
 
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use self::order::Order;
+use self::piece_queue::PieceQueue;
 
-/// The number of bytes that are read, hashed or written at a time: large enough for every hash to run at full speed, and small enough
-/// to stay in a core's own cache from being read to being written.
+/// The number of bytes that are read, hashed or written at a time: large enough for every hash to run at full
+/// speed, and small enough to stay in a core's own cache from reading to writing.
 pub const PIECE: u64 = 512 << 10;
 
-/// How many pieces per thread may be done ahead of the piece whose result is taken next.
+/// The number of pieces per thread that may be done ahead of the piece whose result is taken next.
 const AHEAD: u64 = 4;
 
-/// Called with the number of bytes done since the last call; [`ControlFlow::Break`] stops the work.
+/// A callback that gets the number of bytes done since the last call. [`ControlFlow::Break`] stops the work.
 pub type Progress<'a> = &'a (dyn Fn(u64) -> ControlFlow<()> + Sync);
 
-/// How work is done: on how many threads, and with which progress callback.
+/// The number of threads and the progress callback for some work.
 #[derive(Clone, Copy)]
 pub struct Execution<'a> {
-    /// Threads to use; 1 without the feature `parallel` and on wasm32. The result never depends on it.
+    /// The number of threads; 1 without the feature `parallel` and on wasm32. The result never depends on it.
     pub threads: usize,
     /// Called for every piece that is done.
     pub progress: Option<Progress<'a>>,
@@ -42,19 +42,20 @@ impl std::fmt::Debug for Execution<'_> {
 }
 
 impl Execution<'_> {
-    /// On the calling thread, no progress callback.
+    /// Runs on the calling thread, without a progress callback.
     #[must_use]
     pub const fn sequential() -> Self {
         Self { threads: 1, progress: None }
     }
 
-    /// Reports that `nbytes` are done; says whether to go on.
+    /// Reports that `nbytes` more bytes are done. Returns whether to continue.
     pub fn advance(&self, nbytes: u64) -> ControlFlow<()> {
         self.progress.map_or(ControlFlow::Continue(()), |tell| tell(nbytes))
     }
 
-    /// Runs `run` for every number below `count` and returns the results in order. Each thread has its own state, such as a
-    /// buffer. After an error no new piece begins; the error of the smallest number is returned.
+    /// Calls `run` with every number below `count` and returns the results in order. Each thread has its own
+    /// state, such as a buffer. After an error no new piece is started; the error of the smallest number is
+    /// returned.
     ///
     /// # Errors
     /// The errors of `run`.
@@ -73,8 +74,8 @@ impl Execution<'_> {
         Ok(results)
     }
 
-    /// Runs `run` for each number, and gives the results to `take`, in order and as soon as all before them are there. No thread
-    /// is ever more than a few pieces ahead, so memory does not grow with `count`.
+    /// Calls `run` with every number below `count`, and passes the results to `take` in order, as soon as all
+    /// earlier ones exist. No thread is more than a few pieces ahead, so memory does not grow with `count`.
     ///
     /// # Errors
     /// The errors of `run` and of `take`.
@@ -92,12 +93,12 @@ impl Execution<'_> {
             let mut state = state();
             return (0..count).try_for_each(|number| take(run(&mut state, number)?));
         }
-        let order = Order::new(count, threads.saturating_mul(AHEAD), take);
+        let queue = PieceQueue::new(count, threads.saturating_mul(AHEAD), take);
         let worker = || {
             let mut state = state();
-            let _stop = order.stop_on_panic();
-            while let Some(number) = order.claim() {
-                order.put(number, run(&mut state, number));
+            let _stop = queue.stop_on_panic();
+            while let Some(number) = queue.claim() {
+                queue.complete(number, run(&mut state, number));
             }
         };
         std::thread::scope(|scope| {
@@ -108,10 +109,11 @@ impl Execution<'_> {
                 helper.join().unwrap_or_else(|panic| resume_unwind(panic));
             }
         });
-        order.finish()
+        queue.finish()
     }
 
-    /// Runs both functions: in parallel if another thread is allowed and available, else one after the other.
+    /// Calls both functions: in parallel if another thread is allowed and available, otherwise one after the
+    /// other.
     pub fn join<A: Send, B>(&self, a: impl Fn() -> A + Sync, b: impl FnOnce() -> B) -> (A, B) {
         if !cfg!(all(feature = "parallel", not(target_arch = "wasm32"))) || self.threads <= 1 {
             return (a(), b());
@@ -126,8 +128,8 @@ impl Execution<'_> {
     }
 }
 
-/// Starts a helper thread. `None` if the system refuses, because the user has too many threads or there is no memory for a stack;
-/// the work is then done without it.
+/// Starts a helper thread. Returns `None` if the system refuses, because the user has too many threads or
+/// there is no memory for a stack; the work is then done without it.
 pub(crate) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     run: impl FnOnce() -> T + Send + 'scope,
@@ -143,7 +145,8 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// Makes this thread ask for stacks so large that no system has them, so that starting a thread fails.
+        /// Makes this thread request stacks so large that no system has the memory, so that starting a thread
+        /// fails.
         pub(super) static NO_THREADS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     }
 

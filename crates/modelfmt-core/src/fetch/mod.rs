@@ -1,10 +1,11 @@
-//! Reading without knowing where the bytes come from: code asks for ranges, and a driver fetches them.
+//! Reading that does not depend on where the bytes come from: code requests ranges, and a driver fetches
+//! them.
 //!
-//! Format crates read through [`Fetch`] alone, in `async` functions. The compiler turns these into state machines that stop
-//! where bytes are needed, so the same code has two drivers and no runtime:
+//! Format crates read only through [`Fetch`], in `async` functions. The compiler turns these into state
+//! machines that pause where bytes are needed, so the same code has two drivers and no runtime:
 //!
 //! - over a [`Source`] (memory, a file, a map) a read never waits, and [`now`] runs the function to its end;
-//! - over a `Fetch` of your own (an object store, a web server) your own executor awaits it.
+//! - over your own `Fetch` (an object store, a web server) your own executor awaits it.
 
 mod shared_scan;
 
@@ -24,16 +25,17 @@ use crate::source::{FileId, Files, Share, Source, Unproved, checked_len};
 
 pub use shared_scan::{SharedScan, each_step};
 
-/// Asynchronous random access to bytes of a fixed length.
+/// Asynchronous random access to a fixed number of bytes.
 ///
-/// Every [`Source`] implements it and never waits. Implement it for an object store or a browser's file handle: only
-/// [`size`](Self::size) and [`fetch`](Self::fetch) are needed. The contract is the one of [`Source`]: a range must lie within
-/// `0..size`, else the result is an error of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
+/// Every [`Source`] implements this without waiting. Implement it for an object store or a browser's file
+/// handle: only [`size`](Self::size) and [`fetch`](Self::fetch) are required. The contract is that of
+/// [`Source`]: a range must be within `0..size`, otherwise the result is an error of kind
+/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof).
 pub trait Fetch {
-    /// The number of bytes, which never changes.
+    /// Returns the number of bytes, which never changes.
     fn size(&self) -> u64;
 
-    /// The bytes of `range`: borrowed where they are in memory, else in an aligned buffer.
+    /// Returns the bytes of `range`: borrowed if they are in memory, otherwise in an aligned buffer.
     ///
     /// # Errors
     /// If the range is not within the source, or cannot be read.
@@ -55,28 +57,29 @@ pub trait Fetch {
         }
     }
 
-    /// All bytes, if they are in memory already.
+    /// Returns all bytes, if they are already in memory.
     fn memory(&self) -> Option<&[u8]> {
         None
     }
 
-    /// The name of the file in errors, if it has one: see [`Source::name`].
+    /// Returns the name of the file for errors, if it has one: see [`Source::name`].
     fn label(&self) -> Option<Cow<'_, str>> {
         None
     }
 
-    /// This source, if threads may share it and [short reads cost little](Source::is_near).
+    /// Returns this source if threads may share it and [short reads cost little](Source::is_near).
     fn near(&self) -> Option<&(dyn Source + Sync)> {
         None
     }
 
-    /// The identity of the file, if it is known: see [`Source::id`].
+    /// Returns the identity of the file, if it is known: see [`Source::id`].
     fn file_id(&self) -> Option<FileId> {
         None
     }
 
-    /// Reads each piece of a [`Scan`] once and gives the results to `take`, in order. A [`Source`] that threads may share is
-    /// scanned by as many threads as `work` says; any other source piece after piece.
+    /// Reads each piece of a [`Scan`] once and passes the results to `take`, in order. If the source is a
+    /// [`Source`] that threads may share, as many threads as `work` allows scan it; any other source is
+    /// scanned piece by piece.
     ///
     /// # Errors
     /// [`ScanError`] if a piece cannot be read, or the progress callback stops the work.
@@ -102,18 +105,20 @@ pub trait Fetch {
         }
     }
 
-    /// The source below the proof, whose bytes are not verified yet: see [`Source::unproved`].
+    /// Returns the source below the proof, whose bytes are not verified yet: see [`Source::unproved`].
     fn before_proof(&self) -> Option<Unproved<'_>> {
         None
     }
 
-    /// The share of this process, if several processes divide a job over the file: see [`Source::share`].
+    /// Returns the share of this process, if several processes divide a job over the file: see
+    /// [`Source::share`].
     fn part_of_job(&self) -> Option<&Share> {
         None
     }
 
-    /// Reads whole sources from the first byte to the last, as a SHA-256 needs it: `start` makes the state of a source, and `add`
-    /// takes the next bytes into it. [`Source`]s that threads may share get one thread each, as far as `work` allows.
+    /// Reads whole sources from the first byte to the last, as SHA-256 requires. `start` creates the state
+    /// for a source, and `add` adds the next bytes to it. [`Source`]s that threads may share get one thread
+    /// each, as far as `work` allows.
     fn each_whole<H: Send>(
         sources: &[&Self],
         start: impl Fn() -> H + Sync,
@@ -133,8 +138,8 @@ pub trait Fetch {
     }
 }
 
-/// Reads one source from the first byte to the last. Its bytes are not counted as progress, because another pass of the
-/// verification counts them.
+/// Reads one source from the first byte to the last. The bytes are not counted as progress, because another
+/// pass of the verification counts them.
 async fn whole<H>(
     source: &(impl Fetch + ?Sized),
     mut state: H,
@@ -154,9 +159,9 @@ async fn whole<H>(
     Ok(state)
 }
 
-/// Asynchronous access to the files of a set: the counterpart of [`Files`], as [`Fetch`] is of [`Source`].
+/// Asynchronous access to the files of a set. It corresponds to [`Files`] as [`Fetch`] does to [`Source`].
 ///
-/// Every [`Files`] implements it and never waits. Implement it for a bucket or a folder of a web server.
+/// Every [`Files`] implements this without waiting. Implement it for a bucket or a folder of a web server.
 pub trait FetchFiles {
     /// The type of an open file.
     type File: Fetch;
@@ -164,7 +169,8 @@ pub trait FetchFiles {
     /// Opens the file at `path`, relative to the folder of the set's index.
     ///
     /// # Errors
-    /// If there is none, it cannot be opened, or the path breaks [`check_relative`](crate::source::check_relative).
+    /// If there is no such file, it cannot be opened, or the path breaks
+    /// [`check_relative`](crate::source::check_relative).
     fn fetch_file(&self, path: &str) -> impl Future<Output = io::Result<Self::File>>;
 }
 
@@ -176,39 +182,39 @@ impl<F: Files + ?Sized> FetchFiles for F {
     }
 }
 
-/// A pass over parts of a file: which pieces it has, and what it finds in each.
+/// A pass over parts of a file: its pieces, and what to compute from each.
 pub trait Scan: Sync {
     /// The result for one piece.
     type Seen: Send;
-    /// What a thread keeps from piece to piece, such as a buffer.
+    /// State that a thread keeps from piece to piece, such as a buffer.
     type Scratch: Default;
 
-    /// The number of pieces in the scan.
+    /// Returns the number of pieces in the scan.
     fn count(&self) -> u64;
 
-    /// The range of a piece, for numbers below [`count`](Self::count).
+    /// Returns the range of a piece, for numbers below [`count`](Self::count).
     fn piece(&self, number: u64) -> Range<u64>;
 
-    /// Looks at the bytes of a piece.
+    /// Computes the result for the bytes of a piece.
     fn look(&self, number: u64, bytes: &[u8], scratch: &mut Self::Scratch) -> Self::Seen;
 
-    /// Whether several processes may share the pieces; [`SharedScan`] adds that to a scan.
+    /// Whether several processes may share the pieces. [`SharedScan`] adds this to a scan.
     const IS_NOTED: bool = false;
 
-    /// The result for a piece as bytes, for another process.
+    /// Encodes the result for a piece, for another process.
     fn note(&self, seen: &Self::Seen) -> Vec<u8> {
         let _ = seen;
         Vec::new()
     }
 
-    /// The result for a piece from the bytes that another process noted; `None` if they are not valid.
+    /// Decodes the result for a piece from another process; `None` if the bytes are not valid.
     fn noted(&self, note: &[u8]) -> Option<Self::Seen> {
         let _ = note;
         None
     }
 }
 
-/// One range in pieces of equal length, and a function that looks at each, given the piece's offset and bytes.
+/// A scan of one range in pieces of equal length. A function gets the offset and the bytes of each piece.
 #[derive(Clone, Debug)]
 pub struct ScanRange<L> {
     range: Range<u64>,
@@ -346,7 +352,7 @@ fn in_order<C: Scan>(
     (0..scan.count()).try_for_each(|number| one_piece(source, scan, work, &mut state, number).map(&mut take))
 }
 
-/// Reads a piece, into the thread's own buffer unless it is in memory, and looks at it.
+/// Reads a piece, into the thread's own buffer unless it is in memory, and computes its result.
 fn one_piece<C: Scan>(
     source: &(impl Source + ?Sized),
     scan: &C,
@@ -368,7 +374,7 @@ fn one_piece<C: Scan>(
     if work.advance(len).is_break() { Err(ScanError::Cancelled) } else { Ok(seen) }
 }
 
-/// Runs a future that never waits, such as any over a [`Source`].
+/// Runs a future that never waits, such as any future over a [`Source`].
 ///
 /// # Errors
 /// The errors of the future; [`Error::Io`] of kind [`WouldBlock`](io::ErrorKind::WouldBlock) if it waits anyway.
@@ -382,7 +388,7 @@ pub fn now<T, F>(future: impl Future<Output = Result<T, Error<F>>>) -> Result<T,
     }
 }
 
-/// The output of a future, if it is ready immediately.
+/// Returns the output of a future that is ready immediately; otherwise `None`.
 pub fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -391,8 +397,8 @@ pub fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 impl Execution<'_> {
-    /// Reads `range` of a source once, in pieces of `piece` bytes, and gives what `look` says about each to `take`, in order.
-    /// `look` is given the piece's offset in the source and its bytes.
+    /// Reads `range` of a source once, in pieces of `piece` bytes, and passes the result of `look` for each
+    /// piece to `take`, in order. `look` gets the offset of the piece in the source, and its bytes.
     ///
     /// # Errors
     /// [`ScanError`] if the source cannot be read or the progress callback stops the work.
@@ -410,17 +416,17 @@ impl Execution<'_> {
     }
 }
 
-/// Why [`Execution::scan`] ended early.
+/// The error of [`Execution::scan`].
 #[derive(thiserror::Error)]
 pub enum ScanError {
-    /// The source could not be read.
+    /// The source cannot be read.
     #[error("cannot read {len} bytes at byte {at}")]
     Io {
-        /// Where the piece begins.
+        /// The offset of the piece.
         at: u64,
         /// Its length in bytes.
         len: u64,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The progress callback asked to stop.

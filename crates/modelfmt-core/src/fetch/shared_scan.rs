@@ -7,7 +7,7 @@ use crate::execution::Execution;
 use crate::ledger::Parcel;
 use crate::source::{Share, Source};
 
-/// Scans a source that has a share.
+/// Scans a source that has a share of a job.
 pub(crate) fn scan<C: Scan>(
     source: &(impl Source + ?Sized),
     share: &Share,
@@ -35,7 +35,7 @@ pub(crate) fn scan<C: Scan>(
     Ok(())
 }
 
-/// A scan whose pieces several processes may [share](Share).
+/// A scan whose pieces can be [shared](Share) among several processes.
 #[derive(Clone, Debug)]
 pub struct SharedScan<C>(pub C);
 
@@ -67,10 +67,11 @@ impl<C: Scan<Seen: Parcel>> Scan for SharedScan<C> {
     }
 }
 
-/// Runs the steps of a job that each read bytes in their own way, such as the hash of a whole file; `sizes` has the number of
-/// bytes that each step reads. If several processes [share](Share) the job, each runs the steps that fall into its part of all
-/// bytes. A step that neither this process nor, by the notes, another one has run is `None` in the result. A failed step is not
-/// noted: the last process runs it again and returns its error.
+/// Runs the steps of a job, each of which reads bytes in its own way, such as the hash of a whole file.
+/// `sizes` has the number of bytes that each step reads. If several processes [share](Share) the job, each
+/// runs the steps in its part of all bytes. The result of a step is `None` if this process has not run it and
+/// no other process has noted it. A failed step is not noted: the last process runs it again and returns its
+/// error.
 pub async fn each_step<T: Parcel, E>(
     share: Option<&Share>,
     sizes: &[u64],
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
     use crate::author::ScanRange;
 
-    /// Bytes with a share; counts the bytes that are read.
+    /// Bytes with a share. Counts the bytes that are read.
     struct Shared<'a>(&'a [u8], Share, AtomicU64);
 
     impl Source for Shared<'_> {
@@ -161,11 +162,11 @@ mod tests {
             let last = with(Share::whole(notes.concat()));
             assert_eq!(sums(&last), alone);
             assert_eq!(last.2.load(Ordering::Relaxed), 0);
-            // A piece that one of them did not note is read by the last one.
+            // The last process reads a piece that no other process noted.
             let last = with(Share::whole(notes[1..].concat()));
             assert_eq!(sums(&last), alone);
             assert_eq!(last.2.load(Ordering::Relaxed), read[0]);
-            // Notes that are cut off, or were made by another program, are ignored.
+            // Notes that are cut off, or that another program made, are ignored.
             for cut in 0..notes[0].len() {
                 assert_eq!(sums(&with(Share::whole(notes[0][..cut].to_vec()))), alone);
             }
@@ -199,7 +200,7 @@ mod tests {
 
     type Known = Vec<Option<Result<String, &'static str>>>;
 
-    /// The steps that are run, and what is known of each; the second one fails.
+    /// Runs the steps. Returns those that were run, and the result of each; the second one fails.
     fn steps(share: Option<&Share>, sizes: &[u64]) -> (Vec<usize>, Known) {
         let mut taken = Vec::new();
         let all = each_step(share, sizes, async |at| {
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn each_step_is_taken_by_one_part() {
-        // The sizes in a file may be any numbers.
+        // The sizes come from a file and may be any numbers.
         for sizes in [&[8, 1, 1, 1, 1, 0, 8][..], &[0, 0, 0], &[], &[4, 4, 0], &[u64::MAX, u64::MAX, 7]] {
             let (taken, alone) = steps(None, sizes);
             assert_eq!(taken, (0..sizes.len()).collect::<Vec<_>>());
@@ -225,7 +226,7 @@ mod tests {
                 let whole = Share::whole(notes.concat());
                 let failed = if sizes.is_empty() { Vec::new() } else { vec![1] };
                 assert_eq!(steps(Some(&whole), sizes), (failed, alone.clone()));
-                // The last process runs what was not noted.
+                // The last process runs the steps that were not noted.
                 let (taken, all) = steps(Some(&Share::whole(Vec::new())), sizes);
                 assert_eq!((taken.len(), all), (sizes.len(), alone.clone()));
             }

@@ -1,4 +1,4 @@
-//! Memory for a tensor.
+//! Buffers for loaded tensors.
 
 use std::fmt;
 use std::io;
@@ -8,11 +8,11 @@ use std::ops::{Deref, DerefMut};
 use tensor_core::ALIGNMENT;
 use tensor_core::AlignedBuf;
 
-/// A buffer whose start is a multiple of 64. On Linux, with the feature `mmap`, a large buffer is a memory map of its own, in
-/// huge pages where the system has them.
+/// A buffer whose address is a multiple of 64. On Linux, with the feature `mmap`, a large buffer is its own
+/// memory map, in huge pages if the system has them.
 pub struct LoadBuffer {
     memory: Memory,
-    /// How many bytes of the map precede the buffer.
+    /// The number of bytes of the map before the buffer.
     skip: usize,
 }
 
@@ -40,16 +40,16 @@ impl Memory {
     }
 }
 
-/// The length from which huge pages are worth asking for.
+/// The length from which a buffer uses huge pages.
 #[cfg(all(feature = "mmap", target_os = "linux"))]
 const HUGE: usize = 4 << 20;
 
-/// No system has smaller pages, and no disk larger blocks.
+/// The page size: no system has smaller pages, and no disk has larger blocks.
 #[cfg(all(feature = "mmap", target_os = "linux"))]
 const PAGE: u64 = 4096;
 
 impl LoadBuffer {
-    /// A buffer of zeros.
+    /// Creates a buffer of zeros.
     ///
     /// # Errors
     /// If the memory cannot be allocated.
@@ -57,19 +57,20 @@ impl LoadBuffer {
         Self::zeroed_for(len, 0)
     }
 
-    /// A buffer of zeros for the bytes at this offset of a file. A large buffer starts at the same position within a page as the
-    /// bytes do in the file, if that is a multiple of 64. Then a read that bypasses the page cache needs no copy.
+    /// Creates a buffer of zeros for the bytes at offset `at` of a file. A large buffer starts at the same
+    /// position within a page as the bytes do in the file, if that position is a multiple of 64. Then a read
+    /// that bypasses the page cache needs no copy.
     pub(super) fn zeroed_for(len: u64, at: u64) -> io::Result<Self> {
         let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         #[cfg(all(feature = "mmap", target_os = "linux"))]
         if len >= HUGE {
             let skip = usize::try_from(at % PAGE).ok().filter(|skip| skip % ALIGNMENT == 0).unwrap_or(0);
             let map = memmap2::MmapMut::map_anon(len + skip)?;
-            // This is only a hint: without it the pages are small.
+            // This is only a hint. Without huge pages, the pages are small.
             let _ = map.advise(memmap2::Advice::HugePage);
             return Ok(Self { memory: Memory::Map(map), skip });
         }
-        let _ = at; // memory from the heap is not of whole pages
+        let _ = at; // memory from the heap does not start at a page
         AlignedBuf::zeroed(len).map(|buffer| Self { memory: Memory::Heap(buffer), skip: 0 })
     }
 }

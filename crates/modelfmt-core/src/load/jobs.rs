@@ -1,4 +1,4 @@
-//! The work of a load, in pieces that threads take one after the other.
+//! The work of a load, in jobs that threads take one after another.
 
 use tensor_core::TensorInfo;
 
@@ -7,33 +7,34 @@ use crate::execution::PIECE;
 use crate::plan::{PlanOptions, Runs};
 use crate::table::{Encoding, Stored};
 
-/// How many bytes of values one job decodes: few enough that a decoder does not start threads of its own.
+/// The number of bytes of values that one job decodes: so few that a decoder starts no threads of its own.
 const DECODED: u64 = 4 * PIECE;
 
-/// The smallest part of a slice that becomes a job of its own, in bytes of values,
+/// The smallest part of a slice that becomes a separate job, in bytes of values.
 const SLICED: u64 = 256 << 10;
-/// and in requests.
+/// The same minimum in requests.
 const REQUESTS: u64 = 16;
-/// A slice becomes at most this many jobs.
+/// The maximum number of jobs for a slice.
 const MAX_PARTS: u64 = 256;
 
-/// The blocks of disks begin at multiples of this.
+/// The block size of disks. Blocks begin at multiples of it.
 const BLOCK: u64 = 4096;
 
-/// The most bytes that a thread reads at once for neighbouring tensors; its buffer is no larger.
+/// The maximum number of bytes that a thread reads at once for neighbouring tensors, and so the size of its
+/// buffer.
 pub(super) const TOGETHER: u64 = 1 << 20;
 
-/// A tensor, or a part of one, and the memory for it.
+/// A tensor, or a part of one, and the buffer for it.
 pub(super) struct Item<'b> {
     pub(super) position: usize,
     pub(super) stored: Stored,
-    /// The bytes of its values.
+    /// The wanted bytes of the values.
     runs: Runs,
     out: &'b mut [u8],
 }
 
 impl<'b> Item<'b> {
-    /// Checks that the buffer is as long as the values, and that the values lie within the stored bytes.
+    /// Checks that the buffer is as long as the values, and that the values are within the stored bytes.
     pub(super) fn new<F>(
         info: &TensorInfo<'_>,
         position: usize,
@@ -56,17 +57,18 @@ impl<'b> Item<'b> {
     }
 }
 
-/// A job: a piece of the work of a load.
+/// A piece of the work of a load.
 pub(super) enum Job<'b> {
-    /// Bytes of a file as they are, in ascending order and close to each other, and where they go.
+    /// Raw bytes of a file, in ascending order and close to each other, and the buffers for them.
     Bytes { file: usize, parts: Vec<(u64, &'b mut [u8])> },
-    /// Values that have to be decoded, from byte `offset` of the tensor's values on.
+    /// Values that must be decoded, from byte `offset` of the tensor's values on.
     Values { position: usize, offset: u64, out: &'b mut [u8] },
-    /// Values in several ranges of the tensor.
+    /// Values from several ranges of the tensor.
     Slice { position: usize, runs: Runs, out: &'b mut [u8] },
 }
 
-/// Cuts the bytes from byte `at` of a file on into pieces of up to `longest`. All but the first begin at a block of the disk.
+/// Cuts the bytes from byte `at` of a file on into pieces of up to `longest` bytes. All but the first begin
+/// at a disk block.
 pub(super) fn pieces(at: u64, out: &mut [u8], longest: u64) -> impl Iterator<Item = (u64, &mut [u8])> {
     let (mut at, mut rest) = (at, out);
     std::iter::from_fn(move || {
@@ -79,7 +81,8 @@ pub(super) fn pieces(at: u64, out: &mut [u8], longest: u64) -> impl Iterator<Ite
     })
 }
 
-/// The jobs, in the order of the bytes in the files. Neighbours of up to `together` bytes become one job.
+/// Returns the jobs, in the order of the bytes in the files. Neighbours of up to `together` bytes become one
+/// job.
 pub(super) fn jobs<'b>(mut items: Vec<Item<'b>>, options: PlanOptions, together: u64) -> Vec<Job<'b>> {
     items.sort_by_key(|item| (item.stored.file, item.stored.offset, item.runs.offset()));
     let mut jobs = Jobs { options, together, done: Vec::new(), open: None };
@@ -101,7 +104,7 @@ struct Jobs<'b> {
     options: PlanOptions,
     together: u64,
     done: Vec<Job<'b>>,
-    /// Neighbours that are read together.
+    /// Neighbours that will be read together.
     open: Option<Open<'b>>,
 }
 
@@ -125,7 +128,7 @@ impl<'b> Jobs<'b> {
     }
 
     fn bytes(&mut self, file: usize, at: u64, out: &'b mut [u8]) {
-        let end = at + out.len() as u64; // within the file, as `Item::new` has seen
+        let end = at + out.len() as u64; // within the file: checked by `Item::new`
         let longest = self.options.max_request.max(1);
         if let Some(open) = self.open.as_mut().filter(|open| open.file == file)
             && at <= open.end.saturating_add(self.options.gap)
@@ -143,7 +146,7 @@ impl<'b> Jobs<'b> {
         self.done.extend(pieces(at, out, longest).map(|part| Job::Bytes { file, parts: vec![part] }));
     }
 
-    /// Adds the jobs of a slice in several ranges, divided for several threads.
+    /// Adds the jobs of a slice with several ranges, divided for several threads.
     fn slices(&mut self, position: usize, runs: Runs, mut out: &'b mut [u8]) {
         let requests = runs.clone().joined(self.options.gap).count();
         let most = (runs.nbytes() / SLICED).max(requests / REQUESTS).clamp(1, MAX_PARTS);

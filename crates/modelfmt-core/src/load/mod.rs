@@ -1,8 +1,9 @@
-//! Loads tensors into memory, on several threads: into buffers of the caller or into new ones.
+//! Loads tensors into memory, on several threads: into your own buffers or into new ones.
 //!
-//! Threads take pieces of a few MiB from a counter, and each piece is one positioned read into its final place; small tensors
-//! that are close to each other are read at once. With [`LoadOptions::verify`], the thread that has read a piece hashes it while
-//! it is in the processor's cache, to compare it with the digests in the file. Several threads share the hash of a large tensor.
+//! Threads take pieces of a few MiB from a counter. Each piece is one positioned read directly into its final
+//! place; small tensors that are close to each other are read together. With [`LoadOptions::verify`], the
+//! thread that has read a piece hashes it while it is in the processor's cache, to compare it with the
+//! digests in the file. Several threads share the hash of a large tensor.
 //!
 //! ```
 //! use modelfmt_core::load::{LoadOptions, load_into};
@@ -19,21 +20,21 @@
 //! For asynchronous sources, [`AsyncReader::load_into`](crate::AsyncReader::load_into) does the same, with as many requests in
 //! flight as [`LoadOptions::in_flight`] allows.
 
+mod async_load;
 mod buffer;
-mod flight;
 mod jobs;
 mod reader;
-mod run;
+mod threads;
 
 use std::collections::BTreeSet;
 use std::io;
 
 use tensor_core::{Bytes, DType, TensorError, TensorInfo, TensorView};
 
+pub(crate) use self::async_load::load_opened;
 pub use self::buffer::LoadBuffer;
-pub(crate) use self::flight::load_opened;
 use self::jobs::Item;
-use self::run::Loading;
+use self::threads::LoadRun;
 use crate::claims::{ClaimError, Claims};
 use crate::container::Container;
 use crate::container::wanted;
@@ -42,7 +43,7 @@ use crate::execution::Execution;
 use crate::plan::{Pick, PlanOptions, PlannedRange, ReadPlan, Runs};
 use crate::table::{Encoding, Stored};
 
-/// How tensors are loaded.
+/// Options for loading tensors.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct LoadOptions {
@@ -53,7 +54,7 @@ pub struct LoadOptions {
     in_flight: InFlight,
 }
 
-/// How many requests and bytes an asynchronous load may have in flight.
+/// The number of requests and bytes that an asynchronous load may have in flight.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     requests: usize,
@@ -61,44 +62,46 @@ struct InFlight {
 }
 
 impl LoadOptions {
-    /// The defaults: reads through the page cache, checks nothing, and leaves the bytes in the cache.
+    /// Returns the defaults: reads go through the page cache, nothing is checked, and the bytes stay in the
+    /// cache.
     pub const fn new() -> Self {
         let plan = PlanOptions { gap: 64 << 10, max_request: 4 << 20 };
         let in_flight = InFlight { requests: 16, nbytes: 128 << 20 };
         Self { verify: false, drop_cache: false, uncached: false, plan, in_flight }
     }
 
-    /// Whether values are checked against the digests in their files while they are read. Bytes without a digest are not checked:
-    /// [`Loaded::unverified`] counts them.
+    /// Sets whether values are checked against the digests in their files while they are read. Bytes without
+    /// a digest are not checked: [`Loaded::unverified`] counts them.
     pub const fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
     }
 
-    /// Whether the page cache is asked to drop what was read, for a model that will not be read again. Done on Linux, with the
-    /// feature `direct`.
+    /// Sets whether the page cache is asked to drop the bytes that were read, for a model that will not be
+    /// read again. This works on Linux, with the feature `direct`.
     pub const fn drop_cache(mut self, drop_cache: bool) -> Self {
         self.drop_cache = drop_cache;
         self
     }
 
-    /// Whether reads of a file that is not in the page cache may bypass the cache, which is faster from fast disks. Done on
-    /// Linux, with the feature `direct`; if the file system does not support it, normal reads are made. The disk writes straight
-    /// into a large buffer if the buffer's address and the tensor's offset in the file are equal modulo 4096. This crate
-    /// allocates buffers so where the format aligns tensors to 64; any other buffer costs a copy.
+    /// Sets whether reads of a file that is not in the page cache may bypass the cache, which is faster for
+    /// fast disks. This works on Linux, with the feature `direct`. If the file system does not support it,
+    /// normal reads are made. The disk writes directly into a large buffer if the buffer's address and the
+    /// tensor's offset in the file are equal modulo 4096. This crate allocates such buffers if the format
+    /// aligns tensors to 64; any other buffer costs a copy.
     pub const fn uncached(mut self, uncached: bool) -> Self {
         self.uncached = uncached;
         self
     }
 
-    /// How ranges become requests: the longest gap that is read too, and the longest request.
+    /// Sets how ranges become requests: the longest gap that is also read, and the longest request.
     pub const fn plan(mut self, plan: PlanOptions) -> Self {
         self.plan = plan;
         self
     }
 
-    /// How many requests an asynchronous load has in flight, and how many bytes together: 16 and 128 MiB by default. A single
-    /// longer request is made alone.
+    /// Sets the number of requests that an asynchronous load has in flight, and their total number of bytes.
+    /// The defaults are 16 and 128 MiB. A single longer request is made alone.
     pub const fn in_flight(mut self, requests: usize, nbytes: u64) -> Self {
         self.in_flight = InFlight { requests, nbytes };
         self
@@ -115,12 +118,12 @@ impl Default for LoadOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// What was not checked, and why. The text is meant for the user.
+    /// Notes on what was not checked, and why. The text is meant for the user.
     pub notes: Vec<String>,
-    /// How many of the wanted bytes, as stored, were not checked against a digest: all of them without
+    /// The number of wanted bytes, as stored, that were not checked against a digest: all of them without
     /// [`verify`](LoadOptions::verify).
     pub unverified: u64,
-    /// How many bytes were read past the page cache.
+    /// The number of bytes that were read without the page cache.
     pub uncached: u64,
 }
 
@@ -128,21 +131,21 @@ pub struct Loaded {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LoadedTensor {
-    /// Its position.
+    /// The position of the tensor.
     pub position: usize,
-    /// The type of its elements.
+    /// The dtype of the elements.
     pub dtype: DType,
-    /// Its dimensions, or those of the part.
+    /// The dimensions of the tensor or of the part.
     pub shape: Vec<u64>,
-    /// Its values, little-endian and row-major.
+    /// The values, little-endian and row-major.
     pub bytes: LoadBuffer,
 }
 
 impl LoadedTensor {
-    /// A view of it as a tensor, with that name.
+    /// Returns a view of the bytes as a tensor with this name.
     ///
     /// # Errors
-    /// Never for a tensor that was loaded, because its bytes fit its shape.
+    /// Never for a loaded tensor, because its bytes fit its shape.
     pub fn view<'a>(&'a self, name: &'a str) -> Result<TensorView<'a>, TensorError> {
         let nbytes = self.bytes.len() as u64;
         let info = TensorInfo::with_nbytes(name, self.dtype, &self.shape, nbytes, true);
@@ -151,16 +154,16 @@ impl LoadedTensor {
 }
 
 /// The part of a tensor that is loaded.
-struct Asked {
+struct ResolvedPick {
     position: usize,
     stored: Stored,
     dtype: DType,
     shape: Vec<u64>,
-    /// The bytes of its values.
+    /// The wanted bytes of the values.
     runs: Runs,
 }
 
-impl Asked {
+impl ResolvedPick {
     fn of(container: &(dyn Container + Sync), pick: &Pick) -> Result<Self, AnyError> {
         let stored = container.stored(pick.position)?;
         Self::new(&info_of(container, pick.position)?, stored, pick)
@@ -181,22 +184,22 @@ impl Asked {
     }
 }
 
-/// The length in bytes of a tensor, or of a part of one, in memory: the length of its buffer.
+/// Returns the length in bytes of a tensor, or of a part of one, in memory: the length of its buffer.
 ///
 /// # Errors
 /// If there is no such tensor, it has no data, or a slice does not fit it.
 pub fn nbytes(container: &(dyn Container + Sync), pick: &Pick) -> Result<u64, AnyError> {
-    Asked::of(container, pick).map(|asked| asked.runs.nbytes())
+    ResolvedPick::of(container, pick).map(|resolved| resolved.runs.nbytes())
 }
 
-/// Fills buffers of the caller with tensors or parts of them, in the order of `picks`. Each buffer must be as long as [`nbytes`]
-/// says. Apart from the buffers, memory use does not depend on the size of the model. Reads that bypass the page cache use twice
-/// as many threads.
+/// Fills your buffers with tensors or parts of them, in the order of `picks`. Each buffer must have the
+/// length that [`nbytes`] returns. Apart from the buffers, memory use does not depend on the size of the
+/// model. Reads that bypass the page cache use twice as many threads.
 ///
 /// # Errors
-/// [`ClaimError::Damaged`] if values do not match the digests in their file; [`AnyError::OutOfRange`] for a buffer of another length;
-/// [`AnyError::Changed`] if a file was changed since it was opened; if a tensor cannot be read or decompressed. The buffers may hold some of the
-/// values then, checked or not.
+/// [`ClaimError::Damaged`] if values do not match the digests in their file; [`AnyError::OutOfRange`] for a
+/// buffer of another length; [`AnyError::Changed`] if a file was changed since it was opened; if a tensor
+/// cannot be read or decompressed. The buffers may then hold some of the values, checked or not.
 pub fn load_into(
     container: &(dyn Container + Sync),
     picks: &[Pick],
@@ -204,10 +207,11 @@ pub fn load_into(
     options: &LoadOptions,
     work: &Execution<'_>,
 ) -> Result<Loaded, ClaimError> {
-    let asked = picks.iter().map(|pick| Asked::of(container, pick)).collect::<Result<Vec<_>, _>>()?;
-    expect_buffers::<AnyFault>(asked.len(), buffers.len())?;
-    let mut items = Vec::with_capacity(asked.len());
-    for (Asked { position, stored, runs, .. }, out) in asked.into_iter().zip(buffers) {
+    let resolved =
+        picks.iter().map(|pick| ResolvedPick::of(container, pick)).collect::<Result<Vec<_>, _>>()?;
+    expect_buffers::<AnyFault>(resolved.len(), buffers.len())?;
+    let mut items = Vec::with_capacity(resolved.len());
+    for (ResolvedPick { position, stored, runs, .. }, out) in resolved.into_iter().zip(buffers) {
         items.push(Item::new(&info_of(container, position)?, position, stored, runs, out)?);
     }
     load_items(container, picks, items, options, work)
@@ -225,21 +229,23 @@ fn expect_buffers<F>(tensors: usize, buffers: usize) -> Result<(), Error<F>> {
     Err(Error::Io { at: 0, len: 0, source: io::Error::new(io::ErrorKind::InvalidInput, text) })
 }
 
-/// Loads tensors or parts of them, each into a buffer of its own.
+/// Loads tensors or parts of them, each into its own new buffer.
 ///
 /// # Errors
-/// If the memory cannot be allocated; [`ClaimError::Damaged`] if values do not match the digests in their file; [`AnyError::Changed`] if a file
-/// was changed since it was opened; if a tensor cannot be read or decompressed.
+/// If the memory cannot be allocated; [`ClaimError::Damaged`] if values do not match the digests in their
+/// file; [`AnyError::Changed`] if a file was changed since it was opened; if a tensor cannot be read or
+/// decompressed.
 pub fn load(
     container: &(dyn Container + Sync),
     picks: &[Pick],
     options: &LoadOptions,
     work: &Execution<'_>,
 ) -> Result<(Vec<LoadedTensor>, Loaded), ClaimError> {
-    let asked = picks.iter().map(|pick| Asked::of(container, pick)).collect::<Result<Vec<_>, _>>()?;
-    let mut tensors = Vec::with_capacity(asked.len());
-    let mut places = Vec::with_capacity(asked.len());
-    for Asked { position, stored, dtype, shape, runs } in asked {
+    let resolved =
+        picks.iter().map(|pick| ResolvedPick::of(container, pick)).collect::<Result<Vec<_>, _>>()?;
+    let mut tensors = Vec::with_capacity(resolved.len());
+    let mut places = Vec::with_capacity(resolved.len());
+    for ResolvedPick { position, stored, dtype, shape, runs } in resolved {
         let len = runs.nbytes();
         let is_direct = options.uncached && stored.encoding == Encoding::Raw;
         let at = stored.offset.filter(|_| is_direct).map_or(0, |offset| offset.saturating_add(runs.offset()));
@@ -266,7 +272,7 @@ fn load_items(
     let mut files: Vec<usize> = items.iter().map(|item| item.stored.file).collect();
     files.sort_unstable();
     files.dedup();
-    let mut loading = Loading::new(container, options, &files)?;
+    let mut load_run = LoadRun::new(container, options, &files)?;
     let claims = if options.verify {
         container.claims_of(&wanted(container, picks)?).map_err(ClaimError::Damaged)?
     } else {
@@ -274,7 +280,7 @@ fn load_items(
     };
     let exact = PlanOptions { gap: 0, max_request: u64::MAX };
     let plan = ReadPlan::new(container, picks, exact)?;
-    // A file that was read in full when it was opened is not read again.
+    // A file that was read in full on opening is not read again.
     let read: BTreeSet<usize> = plan.ranges().iter().map(|range| range.file).collect();
     let mut held = ReadPlan::builder(exact);
     for Stored { file, offset, nbytes, .. } in items.iter().map(|item| item.stored) {
@@ -285,11 +291,11 @@ fn load_items(
     }
     let held = held.finish(Vec::new());
     let unverified = uncovered(&plan, &claims).saturating_add(uncovered(&held, &claims));
-    Ok(Loaded { unverified, ..loading.run(items, &claims, work)? })
+    Ok(Loaded { unverified, ..load_run.run(items, &claims, work)? })
 }
 
-/// How many bytes of a plan no claim covers. Runs are counted one by one, but if there are very many, only as the range from the
-/// first to the last.
+/// Returns the number of bytes of a plan that no claim covers. Runs are counted one by one. If there are very
+/// many, only the range from the first to the last counts.
 fn uncovered(plan: &ReadPlan, claims: &Claims) -> u64 {
     const MAX_RUNS: u64 = 1 << 16;
     let of = |range: &PlannedRange| {

@@ -7,9 +7,10 @@ use crate::plan::Pick;
 use crate::read::{AsyncReader, Opened};
 
 impl<T: Opened> AsyncReader<T> {
-    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with as many requests in flight as
-    /// [`LoadOptions::in_flight`] allows. Each buffer must be as long as its values. The future only makes requests, copies, and
-    /// with [`verify`](LoadOptions::verify) hashes, on the thread that polls it; of `work`, it uses only the progress callback.
+    /// Fills your buffers with tensors or parts of them, in the order of `picks`, with as many requests in
+    /// flight as [`LoadOptions::in_flight`] allows. Each buffer must be as long as its values. The future
+    /// only makes requests, copies, and with [`verify`](LoadOptions::verify) hashes, on the thread that polls
+    /// it. It uses only the progress callback of `work`.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::NoData`]; [`Error::OutOfRange`] for a buffer of another length; if values do not match the

@@ -1,4 +1,4 @@
-//! Makes a plan from ranges in any order.
+//! Builds a plan from ranges in any order.
 
 use super::runs::Runs;
 use super::{PlanOptions, PlannedRange, ReadPlan};
@@ -15,20 +15,20 @@ impl PlanBuilder {
         Self { options, ranges: Vec::new() }
     }
 
-    /// How ranges become requests.
+    /// Returns how ranges become requests.
     #[must_use]
     pub const fn options(&self) -> PlanOptions {
         self.options
     }
 
-    /// Adds bytes of the file with that number, all of which are wanted.
+    /// Adds wanted bytes of the file with this number.
     pub fn add(&mut self, file: usize, runs: Runs) {
         let wanted = runs.nbytes();
         if wanted == 0 {
             return;
         }
         let runs = runs.joined(self.options.gap);
-        // Ranges often come in the order of the file, each directly behind the last.
+        // Ranges often come in the order of the file, each directly after the last.
         if let Some(last) = self.ranges.last_mut()
             && last.file == file
             && let (Some(before), Some(range)) = (last.runs.as_range(), runs.as_range())
@@ -43,12 +43,12 @@ impl PlanBuilder {
         self.ranges.push(PlannedRange { file, runs, wanted });
     }
 
-    /// Adds several parts of a file, each as [`add`](Self::add) does.
+    /// Adds several parts of a file, each like [`add`](Self::add).
     pub fn extend(&mut self, file: usize, runs: impl IntoIterator<Item = Runs>) {
         runs.into_iter().for_each(|runs| self.add(file, runs));
     }
 
-    /// The plan, over files of these names.
+    /// Builds the plan, over files with these names.
     #[must_use]
     pub fn finish(self, files: Vec<Option<String>>) -> ReadPlan {
         let Self { options, mut ranges } = self;
@@ -64,13 +64,13 @@ impl PlanBuilder {
     }
 }
 
-/// Goes through ranges in the order of their beginnings, and merges those that are close.
+/// Goes through ranges in the order of their starts, and merges those that are close.
 struct Sweep {
     gap: u64,
     done: Vec<PlannedRange>,
     /// The contiguous range that is being extended.
     current: Option<PlannedRange>,
-    /// The end of the values that were already counted as wanted.
+    /// The end of the values that are already counted as wanted.
     covered: u64,
 }
 
@@ -80,7 +80,8 @@ impl Sweep {
         let current = self.current.as_ref().filter(|current| current.file == next.file);
         let reach = current.map_or(0, |current| current.runs.hull().end);
         if next.runs.as_range().is_none() {
-            // A range of several runs stays as it is, unless the current range contains it or the plan has it already.
+            // A range of several runs is not merged. It is dropped if the current range contains it or the
+            // plan already has it.
             let is_read = current.is_some() && hull.end <= reach;
             if !is_read && self.done.last() != Some(&next) {
                 self.done.push(next);
@@ -90,7 +91,7 @@ impl Sweep {
         let is_near = current.is_some() && hull.start <= reach.saturating_add(self.gap);
         match self.current.as_mut().filter(|_| is_near) {
             Some(current) => {
-                // Bytes that several tensors share are counted as wanted once.
+                // Bytes that several tensors share count as wanted only once.
                 let again = self.covered.saturating_sub(hull.start).min(next.wanted);
                 current.runs = Runs::contiguous(current.runs.offset()..reach.max(hull.end));
                 current.wanted = (current.wanted + next.wanted - again).min(current.runs.len());

@@ -1,4 +1,4 @@
-//! Reads a slice: makes the requests of a plan over a tensor's values, and puts the wanted bytes one after another.
+//! Reads a slice: makes the requests of a plan over a tensor's values, and joins the wanted bytes.
 
 use std::io;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use tensor_core::{AlignedBuf, Bytes, DType, TensorInfo, TensorView};
 use super::runs::Runs;
 use super::{PlanOptions, ReadPlan};
 
-/// The values of a part of a tensor, with their type and shape.
+/// The values of a part of a tensor, with dtype and shape.
 #[derive(Clone, Debug)]
 pub struct TensorSlice<'a> {
     name: &'a str,
@@ -22,37 +22,37 @@ impl<'a> TensorSlice<'a> {
         Self { name: tensor.name, dtype: tensor.dtype, shape, bytes }
     }
 
-    /// The name of the tensor.
+    /// Returns the name of the tensor.
     #[must_use]
     pub const fn name(&self) -> &'a str {
         self.name
     }
 
-    /// The type of the elements.
+    /// Returns the dtype of the elements.
     #[must_use]
     pub const fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The dimensions of the part, slowest first.
+    /// Returns the dimensions of the part, slowest first.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The values as bytes, little-endian and row-major.
+    /// Returns the values as bytes, little-endian and row-major.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The values as bytes, without type and shape.
+    /// Returns the values as bytes, without dtype and shape.
     #[must_use]
     pub fn into_bytes(self) -> Bytes<'a> {
         self.bytes
     }
 
-    /// The part as a tensor of its own.
+    /// Returns the part as a separate tensor.
     ///
     /// # Errors
     /// Never for a part that was read, because its bytes fit its shape.
@@ -63,8 +63,8 @@ impl<'a> TensorSlice<'a> {
     }
 }
 
-/// Reads these bytes of a tensor's values into a new buffer. `read` fills a buffer with values from a given byte on; `failed`
-/// converts any other error.
+/// Reads these bytes of a tensor's values into a new buffer. `read` fills a buffer with values from a given
+/// byte on; `failed` converts I/O errors.
 pub(crate) async fn gathered<E>(
     runs: &Runs,
     read: impl AsyncFnMut(u64, &mut [u8]) -> Result<(), E>,
@@ -91,7 +91,7 @@ pub(crate) async fn gather<E>(
     let mut scratch = AlignedBuf::default();
     for request in plan.requests() {
         let range = request.range;
-        // A request without gaps is read straight into place.
+        // A request without gaps is read directly into place.
         if let Some(out) = scatter.direct(&range) {
             read(range.start, out).await?;
             continue;
@@ -104,12 +104,12 @@ pub(crate) async fn gather<E>(
     Ok(())
 }
 
-/// Copies what requests return, in their order, to where it belongs.
+/// Copies the results of requests, in their order, into the output.
 struct Scatter<'a> {
     runs: super::RunsIter<'a>,
     /// The rest of the next run.
     next: Option<Range<u64>>,
-    /// The rest of the output; that run goes first.
+    /// The rest of the output, which begins with the next run.
     out: &'a mut [u8],
 }
 
@@ -120,7 +120,7 @@ impl<'a> Scatter<'a> {
         Self { runs, next, out }
     }
 
-    /// The place in the output of a range that lies within one run.
+    /// Returns the place in the output of a range that is within one run.
     fn direct(&mut self, range: &Range<u64>) -> Option<&'a mut [u8]> {
         let next = self.next.as_ref().filter(|next| next.start == range.start && range.end <= next.end)?;
         let rest = range.end..next.end;

@@ -1,8 +1,8 @@
-//! What will be read, as data: which tensors or parts of tensors, which ranges of which files, in which requests, and what
-//! verifies each range.
+//! Read plans: which tensors or parts of tensors are read, from which ranges of which files, in which
+//! requests, and which digests verify each range.
 //!
-//! A plan is made from an index and reads no values. You can print a plan, drive it over an object store with many requests in flight, or read it
-//! into memory.
+//! A plan is built from an index without reading values. You can print a plan, run it over an object store
+//! with many requests in flight, or read it into memory.
 //!
 //! ```
 //! use modelfmt_core::plan::{PlanOptions, ReadPlan, Runs, Stride};
@@ -40,23 +40,24 @@ pub use self::runs::{Runs, RunsIter, Stride};
 pub use self::slice::{Slice, SliceLayout, Span};
 pub use crate::error::SliceError;
 
-/// How ranges become requests.
+/// The options by which ranges become requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// Ranges with at most this many bytes between them become one.
+    /// The maximum number of bytes between ranges that are merged into one.
     pub gap: u64,
-    /// The longest request.
+    /// The maximum length of a request in bytes.
     pub max_request: u64,
 }
 
 impl PlanOptions {
-    /// For local files: gaps of 64 KiB, requests of 8 MiB.
+    /// Returns the options for local files: gaps of 64 KiB, requests of 8 MiB.
     #[must_use]
     pub const fn local() -> Self {
         Self { gap: 64 << 10, max_request: 8 << 20 }
     }
 
-    /// For remote files, where a request takes as long as reading about a mebibyte: gaps of 1 MiB, requests of 16 MiB.
+    /// Returns the options for remote files, where a request takes as long as reading about a mebibyte: gaps
+    /// of 1 MiB, requests of 16 MiB.
     #[must_use]
     pub const fn remote() -> Self {
         Self { gap: 1 << 20, max_request: 16 << 20 }
@@ -72,20 +73,20 @@ impl Default for PlanOptions {
 /// A tensor to read, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pick {
-    /// Its position.
+    /// The position of the tensor.
     pub position: usize,
-    /// Which part of it; `None` for all.
+    /// The part to read; `None` for all values.
     pub slice: Option<Slice>,
 }
 
 impl Pick {
-    /// All values of the tensor at a position.
+    /// Picks all values of the tensor at a position.
     #[must_use]
     pub const fn whole(position: usize) -> Self {
         Self { position, slice: None }
     }
 
-    /// A part of the tensor at a position.
+    /// Picks a part of the tensor at a position.
     #[must_use]
     pub const fn part(position: usize, slice: Slice) -> Self {
         Self { position, slice: Some(slice) }
@@ -99,22 +100,22 @@ pub struct PlannedRange {
     pub file: usize,
     /// The bytes: one range, or several at regular distances.
     pub runs: Runs,
-    /// How many of them are wanted values, as they are stored.
+    /// The number of these bytes that are wanted values, as they are stored.
     pub wanted: u64,
 }
 
-/// What verifies a range of a file.
+/// A digest that verifies a range of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProofRange {
     /// The number of the file.
     pub file: usize,
-    /// The bytes that have to be read to check any of them.
+    /// The bytes that must be read to check any of them.
     pub range: Range<u64>,
-    /// The kind of digest that checks them: `blake3`, `crc32`, …
+    /// The kind of digest: `blake3`, `crc32`, …
     pub by: &'static str,
 }
 
-/// One range of a file that is read in one go.
+/// One range of a file that is read at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The number of the file.
@@ -123,28 +124,29 @@ pub struct Request {
     pub range: Range<u64>,
 }
 
-/// How much a plan reads.
+/// The totals of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// The number of requests.
     pub requests: u64,
-    /// The bytes that are wanted, as they are stored.
+    /// The number of wanted bytes, as they are stored.
     pub wanted: u64,
-    /// The bytes that are read.
+    /// The number of bytes that are read.
     pub read: u64,
 }
 
 impl Totals {
-    /// The bytes that are read without being wanted.
+    /// Returns the number of bytes that are read without being wanted.
     #[must_use]
     pub const fn overhead(&self) -> u64 {
         self.read.saturating_sub(self.wanted)
     }
 }
 
-/// What will be read: ranges of files, ordered by file and offset.
+/// The reads to make: ranges of files, ordered by file and offset.
 ///
-/// It holds at most one entry for each range, however many requests that takes, and fewer if ranges are close to each other.
+/// A plan has at most one entry for each range, however many requests that takes, and fewer if ranges are
+/// close to each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadPlan {
     files: Vec<Option<String>>,
@@ -154,43 +156,44 @@ pub struct ReadPlan {
 }
 
 impl ReadPlan {
-    /// Begins a plan, to which ranges are added.
+    /// Begins a plan, to which you add ranges.
     #[must_use]
     pub const fn builder(options: PlanOptions) -> PlanBuilder {
         PlanBuilder::new(options)
     }
 
-    /// The files of a set, as its index names them; for a single file, one entry without a name.
+    /// Returns the names of a set's files, as its index has them; for a single file, one entry without a
+    /// name.
     #[must_use]
     pub fn files(&self) -> &[Option<String>] {
         &self.files
     }
 
-    /// The name of the file with that number; `None` for a single file.
+    /// Returns the name of the file with this number; `None` for a single file.
     #[must_use]
     pub fn file(&self, number: usize) -> Option<&str> {
         self.files.get(number)?.as_deref()
     }
 
-    /// The ranges that are read, ordered by file and offset.
+    /// Returns the ranges that are read, ordered by file and offset.
     #[must_use]
     pub fn ranges(&self) -> &[PlannedRange] {
         &self.ranges
     }
 
-    /// How ranges become requests.
+    /// Returns how ranges become requests.
     #[must_use]
     pub const fn options(&self) -> PlanOptions {
         self.options
     }
 
-    /// What verifies the ranges, ordered by file and offset.
+    /// Returns the digests that verify the ranges, ordered by file and offset.
     #[must_use]
     pub fn proofs(&self) -> &[ProofRange] {
         &self.proofs
     }
 
-    /// The same plan, with what verifies its ranges.
+    /// Sets the digests that verify the ranges of the plan.
     #[must_use]
     pub fn with_proofs(mut self, mut proofs: Vec<ProofRange>) -> Self {
         proofs.sort_by_key(|cover| (cover.file, cover.range.start, cover.range.end, cover.by));
@@ -199,7 +202,7 @@ impl ReadPlan {
         self
     }
 
-    /// What verifies the bytes of a range.
+    /// Returns the digests that verify the bytes of a range.
     pub fn proofs_of(&self, range: &PlannedRange) -> impl Iterator<Item = &ProofRange> {
         let (file, hull) = (range.file, range.runs.hull());
         let (start, end) = (hull.start, hull.end);
@@ -208,7 +211,7 @@ impl ReadPlan {
         of_file.take_while(move |cover| cover.range.start < end).filter(move |cover| cover.range.end > start)
     }
 
-    /// The requests in order, none longer than [`PlanOptions::max_request`].
+    /// Returns the requests in order, none longer than [`PlanOptions::max_request`].
     pub fn requests(&self) -> impl Iterator<Item = Request> {
         let longest = self.options.max_request.max(1);
         self.ranges.iter().flat_map(move |range| {
@@ -223,7 +226,8 @@ impl ReadPlan {
         })
     }
 
-    /// How much is read. The time that this takes depends on the number of ranges, not of requests.
+    /// Returns the totals of the plan. The time that this takes depends on the number of ranges, not of
+    /// requests.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let longest = self.options.max_request.max(1);

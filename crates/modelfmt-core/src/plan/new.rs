@@ -1,4 +1,4 @@
-//! Plans of tensors, made from an index alone.
+//! Plans for reading tensors, built from an index alone.
 
 use std::ops::Range;
 
@@ -6,17 +6,18 @@ use tensor_core::TensorInfo;
 
 use super::runs::Runs;
 use super::{Pick, PlanBuilder, PlanOptions, PlannedRange, ProofRange, ReadPlan};
-use crate::claims::{Claims, Wanted};
+use crate::claims::{Claims, WantedRange};
 use crate::error::Error;
 use crate::file_index::FileIndex;
 use crate::table::Stored;
 
-/// Up to this many parts of a compressed tensor are planned one by one; if there are more, they are planned as one range.
+/// The maximum number of parts of a compressed tensor that are planned one by one. More parts are planned as
+/// one range.
 const MAX_PARTS: u64 = 1 << 16;
 
 impl ReadPlan {
-    /// Plans the reads of these tensors of a file from its index alone. A part of a compressed tensor counts as the whole tensor.
-    /// Nothing is read.
+    /// Plans the reads of these tensors of a file from its index alone; nothing is read. A part of a
+    /// compressed tensor counts as the whole tensor.
     ///
     /// # Errors
     /// If there is no such tensor, or a slice does not fit it.
@@ -38,7 +39,7 @@ impl ReadPlan {
 }
 
 impl ReadPlan {
-    /// The same plan, with the claims that verify each of its ranges.
+    /// Adds the claims that verify each of the plan's ranges.
     #[must_use]
     pub fn with_claims(self, claims: &Claims) -> Self {
         let mut proofs = Vec::new();
@@ -57,19 +58,20 @@ impl ReadPlan {
     }
 }
 
-/// The bytes of the tensor at a position that these runs hold, as claims are asked for them.
-pub(crate) fn wanted_of(position: usize, runs: &Runs) -> Vec<Wanted> {
+/// Returns the bytes that these runs cover of the tensor at a position, in the form in which claims are
+/// requested.
+pub(crate) fn wanted_of(position: usize, runs: &Runs) -> Vec<WantedRange> {
     let runs = runs.clone().joined(PlanOptions::local().gap);
     if runs.count() > MAX_PARTS {
-        return vec![Wanted { position, range: Some(runs.hull()) }];
+        return vec![WantedRange { position, range: Some(runs.hull()) }];
     }
-    runs.iter().map(|run| Wanted { position, range: Some(run) }).collect()
+    runs.iter().map(|run| WantedRange { position, range: Some(run) }).collect()
 }
 
 /// Maps a range of a tensor's values to the range of the file that is read for it.
 type PartOf<'p, F> = &'p dyn Fn(Range<u64>) -> Result<Range<u64>, Error<F>>;
 
-/// Adds what has to be read for one tensor, or for a part of it.
+/// Adds the reads for one tensor, or for a part of it.
 pub(crate) fn add<F>(
     plan: &mut PlanBuilder,
     pick: &Pick,

@@ -1,8 +1,8 @@
-//! Byte ranges at regular distances, described by a few numbers however many there are.
+//! Byte ranges at regular distances. Any number of them is described by a few numbers.
 
 use std::ops::Range;
 
-/// One dimension of [`Runs`]: its content repeats `count` times, at distances of `bytes`.
+/// One dimension of [`Runs`]: the inner dimensions repeat `count` times, at distances of `bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stride {
     /// The number of repetitions.
@@ -11,10 +11,11 @@ pub struct Stride {
     pub bytes: u64,
 }
 
-/// Runs of bytes of equal length at regular distances: a single range, or the rows of a slice that takes every second row.
+/// Byte runs of equal length at regular distances: a single range, or the rows of a slice that takes every
+/// second row.
 ///
-/// The runs ascend and do not overlap. Every second element of a tensor of 10^12 elements takes no more memory than a single
-/// range.
+/// The runs ascend and do not overlap. Every second element of a tensor of 10^12 elements takes no more
+/// memory than a single range.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Runs {
     offset: u64,
@@ -24,14 +25,14 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// A single run. A range that ends before it begins is empty.
+    /// Creates a single run. A range that ends before it begins is empty.
     #[must_use]
     pub const fn contiguous(range: Range<u64>) -> Self {
         Self { offset: range.start, len: range.end.saturating_sub(range.start), strides: Vec::new() }
     }
 
-    /// Runs of `len` bytes, the first of which begins at `offset`; the outermost stride comes first. `None` if runs would
-    /// overlap, not ascend, or end beyond 2^64.
+    /// Creates runs of `len` bytes, the first of which begins at `offset`. The outermost stride comes first.
+    /// `None` if runs would overlap, not ascend, or end beyond 2^64.
     #[must_use]
     pub fn new(offset: u64, len: u64, strides: impl Into<Vec<Stride>>) -> Option<Self> {
         let mut strides: Vec<Stride> = strides.into();
@@ -50,43 +51,43 @@ impl Runs {
         Some(Self { offset, len, strides }.joined(0))
     }
 
-    /// Where the first run begins.
+    /// Returns the offset of the first run.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The length of each run.
+    /// Returns the length of each run.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether there are no bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The strides, the outermost first; empty for a single run.
+    /// Returns the strides, the outermost first; empty for a single run.
     #[must_use]
     pub fn strides(&self) -> &[Stride] {
         &self.strides
     }
 
-    /// The number of runs; none of them is empty.
+    /// Returns the number of runs. None of them is empty.
     #[must_use]
     pub fn count(&self) -> u64 {
         if self.is_empty() { 0 } else { self.strides.iter().map(|stride| stride.count).product() }
     }
 
-    /// The number of bytes in all runs together.
+    /// Returns the total number of bytes in all runs.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
-        self.count() * self.len // they share no bytes and end below 2^64
+        self.count() * self.len // runs do not overlap and end below 2^64
     }
 
-    /// The range from the first byte to the last.
+    /// Returns the range from the first byte to the last.
     #[must_use]
     pub fn hull(&self) -> Range<u64> {
         let extent =
@@ -94,13 +95,13 @@ impl Runs {
         self.offset..self.offset + extent
     }
 
-    /// The runs as one range, if there is at most one.
+    /// Returns the runs as one range, if there is at most one run.
     #[must_use]
     pub fn as_range(&self) -> Option<Range<u64>> {
         self.strides.is_empty().then(|| self.hull())
     }
 
-    /// The same runs `by` bytes further on; `None` if they would end beyond 2^64.
+    /// Moves the runs by `by` bytes; `None` if they would end beyond 2^64.
     #[must_use]
     pub fn moved(mut self, by: u64) -> Option<Self> {
         self.hull().end.checked_add(by)?;
@@ -108,7 +109,7 @@ impl Runs {
         Some(self)
     }
 
-    /// The same runs, with neighbours joined if there are at most `gap` bytes between them.
+    /// Joins neighbouring runs with at most `gap` bytes between them.
     #[must_use]
     pub fn joined(mut self, gap: u64) -> Self {
         while let Some(&Stride { count, bytes }) = self.strides.last()
@@ -117,12 +118,12 @@ impl Runs {
             self.len += (count - 1) * bytes;
             self.strides.pop();
         }
-        // Strides that continue each other become one.
+        // Adjacent strides that continue each other are merged.
         let mut kept: Vec<Stride> = Vec::with_capacity(self.strides.len());
         for &outer in self.strides.iter().rev() {
             match kept.last_mut() {
                 Some(inner) if inner.count.checked_mul(inner.bytes) == Some(outer.bytes) => {
-                    inner.count *= outer.count; // no more than there are bytes below 2^64
+                    inner.count *= outer.count; // at most the number of bytes below 2^64
                 }
                 _ => kept.push(outer),
             }
@@ -131,7 +132,7 @@ impl Runs {
         Self { strides: kept, ..self }
     }
 
-    /// The same runs in order, divided into at most `most` parts of about equal size.
+    /// Divides the runs, in order, into at most `most` parts of about equal size.
     #[must_use]
     pub(crate) fn parts(self, most: u64) -> Vec<Self> {
         let Some((&Stride { count, bytes }, inner)) = self.strides.split_first() else { return vec![self] };
@@ -150,7 +151,8 @@ impl Runs {
         (0..count).flat_map(|n| of(n, 1).parts(most / count)).collect()
     }
 
-    /// The runs that hold `bytes`, which are counted over all runs from the first one on: as few as possible, ascending.
+    /// Returns the runs that contain `bytes`, which count from the first byte of the first run, without gaps.
+    /// They ascend and are as few as possible.
     ///
     /// ```
     /// use modelfmt_core::plan::{Runs, Stride};
@@ -170,8 +172,8 @@ impl Runs {
         parts
     }
 
-    /// The longest part that begins at byte `at` of these runs, has at most `left` bytes and is regular itself; and its length in
-    /// bytes.
+    /// Returns the longest part that begins at byte `at` of these runs, has at most `left` bytes and is
+    /// itself regular; and its length in bytes.
     fn part_at(&self, at: u64, left: u64) -> (Self, u64) {
         let mut inner = self.nbytes(); // the bytes within one step of the stride
         let mut offset = self.offset + at % self.len;
@@ -194,7 +196,7 @@ impl Runs {
         (Self { offset, len: self.len, strides }, count * inner)
     }
 
-    /// The runs, ascending.
+    /// Returns the runs, ascending.
     #[must_use]
     pub fn iter(&self) -> RunsIter<'_> {
         RunsIter { runs: self, left: self.count(), at: self.offset, counts: vec![0; self.strides.len()] }
@@ -216,7 +218,7 @@ pub struct RunsIter<'a> {
     runs: &'a Runs,
     left: u64,
     at: u64,
-    /// For each stride, how many repetitions have been passed.
+    /// The number of repetitions of each stride that have been passed.
     counts: Vec<u64>,
 }
 

@@ -1,12 +1,12 @@
-//! A plan as a JSON object, as `modelfmt plan --json` prints it.
+//! Serializes a plan as a JSON object, which `modelfmt plan --json` prints.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::{ReadPlan, Request};
 
 impl Serialize for ReadPlan {
-    /// An object with `requests`, `bytes` (all that are read), `overhead` (those that are not wanted), and each request under
-    /// `ranges`.
+    /// Writes an object with `requests`, `bytes` (all that are read), `overhead` (those that are not wanted),
+    /// and each request under `ranges`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let totals = self.totals();
         let mut object = serializer.serialize_struct("ReadPlan", 4)?;

@@ -1,4 +1,4 @@
-//! Parts of a tensor by their positions in each dimension.
+//! Slices: parts of a tensor, given by positions in each dimension.
 
 use std::fmt;
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
@@ -9,8 +9,8 @@ use tensor_core::{Block, DisplayShape, TensorInfo, element_count, implied_nbytes
 use super::runs::{Runs, Stride};
 use crate::error::SliceError;
 
-/// The positions that are taken of one dimension. Negative numbers count from the end; ends beyond the dimension mean its end, as
-/// in Python.
+/// The positions taken of one dimension. Negative numbers count from the end. Ends beyond the dimension mean
+/// its end, as in Python.
 ///
 /// ```
 /// use modelfmt_core::plan::Span;
@@ -23,13 +23,13 @@ use crate::error::SliceError;
 pub enum Span {
     /// One position. The dimension is dropped from the result's shape.
     Index(i64),
-    /// From `start` (or the first) up to but not including `end` (or to the last), each `step`-th position.
+    /// Every `step`-th position from `start` (or the first) up to but not including `end` (or to the last).
     Range {
         /// The first position.
         start: Option<i64>,
         /// The position after the last.
         end: Option<i64>,
-        /// From one position to the next: 1 or more.
+        /// The distance from one position to the next: 1 or more.
         step: u64,
     },
 }
@@ -38,7 +38,7 @@ impl Span {
     /// All positions.
     pub const ALL: Self = Self::Range { start: None, end: None, step: 1 };
 
-    /// The same range, but only each `step`-th position. An index stays as it is.
+    /// Takes only every `step`-th position of the range. An index does not change.
     #[must_use]
     pub const fn step(self, step: u64) -> Self {
         match self {
@@ -47,7 +47,7 @@ impl Span {
         }
     }
 
-    /// First position, number of positions and step, in a dimension of `size`.
+    /// Returns the first position, the number of positions and the step in a dimension of `size`.
     fn within(self, dim: usize, size: u64) -> Result<(u64, u64, u64), SliceError> {
         let clamped = |position: i64| match u64::try_from(position) {
             Ok(position) => position.min(size),
@@ -113,8 +113,8 @@ impl fmt::Display for Span {
     }
 }
 
-/// A part of a tensor: a [`Span`] for each of the first dimensions, and all of the others. It is written as in Python: `0:4,:8`,
-/// `-1`, `::2,5`.
+/// A part of a tensor: a [`Span`] for each of the first dimensions, and all positions of the others. The text
+/// form is that of Python: `0:4,:8`, `-1`, `::2,5`.
 ///
 /// ```
 /// use modelfmt_core::plan::{Slice, Span};
@@ -130,26 +130,27 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// A slice that takes these positions of the first dimensions.
+    /// Creates a slice that takes these positions of the first dimensions.
     pub fn new(spans: impl IntoIterator<Item = Span>) -> Self {
         Self { spans: spans.into_iter().collect() }
     }
 
-    /// A slice that takes these rows, the positions of the first dimension.
+    /// Creates a slice that takes these rows, the positions of the first dimension.
     pub fn rows(rows: impl Into<Span>) -> Self {
         Self { spans: vec![rows.into()] }
     }
 
-    /// The spans, starting with the first dimension.
+    /// Returns the spans, starting with the first dimension.
     #[must_use]
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
 
-    /// The bytes of a tensor's values that it takes, and the shape of the result.
+    /// Returns the bytes of a tensor's values that the slice takes, and the shape of the result.
     ///
     /// # Errors
-    /// [`SliceError`] if the tensor has no such dimension or position, or the values there are not whole bytes.
+    /// [`SliceError`] if the tensor has no such dimension or position, or the values there are not whole
+    /// bytes.
     pub fn of(&self, tensor: &TensorInfo<'_>) -> Result<SliceLayout, SliceError> {
         let rank = tensor.shape.len();
         if self.spans.len() > rank {
@@ -175,7 +176,7 @@ impl Slice {
     }
 }
 
-/// The positions that are taken of one dimension.
+/// The positions taken of one dimension.
 struct Dim {
     size: u64,
     first: u64,
@@ -183,17 +184,18 @@ struct Dim {
     step: u64,
 }
 
-/// The bytes of the values at these positions. The tensor has elements, and at least one is taken.
+/// Returns the bytes of the values at these positions. The tensor must have elements, and at least one must
+/// be taken.
 fn bytes_of(tensor: &TensorInfo<'_>, dims: &[Dim]) -> Result<Runs, SliceError> {
     let dtype = tensor.dtype;
     let refused = || SliceError::Layout { dtype, shape: DisplayShape(tensor.shape).to_string() };
     let Block { elements, nbytes } = dtype.block().ok_or_else(refused)?;
-    // A format may pad rows; then the shape does not say where the next one begins.
+    // If a format pads rows, the shape does not determine where the next row begins.
     if implied_nbytes(dtype, tensor.shape) != Ok(tensor.nbytes) {
         return Err(refused());
     }
     let total = element_count(tensor.shape).ok_or_else(refused)?;
-    // Counted in elements. No product exceeds `total`: each is the distance of two elements that the tensor has.
+    // Offsets count elements. No product exceeds `total`: each is the distance of two elements of the tensor.
     let (mut offset, mut inner, mut strides) = (0, 1, Vec::with_capacity(dims.len()));
     for dim in dims.iter().rev() {
         offset += dim.first * inner;

@@ -1,4 +1,4 @@
-//! Plans against a slow reference that lists every byte.
+//! Compares plans with a slow reference that lists every byte.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use tensor_core::{DType, TensorInfo};
 
 use super::*;
 
-/// Every byte of some runs, run after run.
+/// Lists every byte of some runs, run after run.
 fn bytes_of(runs: &Runs) -> Vec<u64> {
     runs.iter().flatten().collect()
 }
 
-/// The bytes of a slice, element after element.
+/// Lists the bytes of a slice, element after element.
 fn reference(shape: &[u64], width: u64, spans: &[Span]) -> Vec<u64> {
     fn go(shape: &[u64], spans: &[Span], at: u64, out: &mut Vec<u64>) {
         let Some((&size, inner)) = shape.split_first() else { return out.push(at) };
@@ -112,7 +112,7 @@ proptest! {
         prop_assert_eq!(totals.read, requests.iter().map(|r| r.range.end - r.range.start).sum::<u64>());
         prop_assert!(requests.iter().all(|r| (1..=longest).contains(&(r.range.end - r.range.start))));
         prop_assert!(plan.ranges().is_sorted_by_key(|range| (range.file, range.runs.offset())));
-        // Bytes that are read but not wanted lie in a gap.
+        // Bytes that are read but not wanted are in a gap.
         for &(file, byte) in read.difference(&wanted) {
             let next = wanted.range((file, byte)..).next().unwrap().1;
             let last = wanted.range(..(file, byte)).next_back().unwrap().1;
@@ -138,7 +138,8 @@ fn slices_of_blocks_are_whole_blocks() {
     assert_eq!(bytes("::2,32:"), Ok(68));
     assert_eq!(bytes(":,:1"), Err(SliceError::PartialBlock { dtype: DType::Q8_0, elements: 32 }));
     assert_eq!(bytes(":,32:64"), Ok(136));
-    // The shape of a packed type does not say where an element is; only the whole tensor can be read.
+    // The shape of a packed type does not determine where an element is, so only the whole tensor can be
+    // read.
     let packed = TensorInfo::with_nbytes("w", DType::Packed, &[2, 3], 9, true);
     let slice = |text: &str| text.parse::<Slice>().unwrap().of(&packed);
     assert_eq!(slice(":,0:3").unwrap().runs, Runs::contiguous(0..9));

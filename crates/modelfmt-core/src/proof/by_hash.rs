@@ -1,4 +1,4 @@
-//! Proves bytes by a hash of the whole range alone.
+//! Proves bytes by a single hash of the whole range.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -16,15 +16,15 @@ use crate::extent::Extent;
 use crate::fetch::{Fetch, ScanError, ScanRange};
 use crate::ledger::DigestKind;
 
-/// The default limit on the number of groups; 64 bytes are kept for each.
+/// The default maximum number of groups. Each takes 64 bytes of memory.
 const GROUPS: u64 = 1 << 16;
 
-/// Ranges up to this length are not worth several threads.
+/// The maximum length of a range that is hashed by one thread.
 const SHORT: u64 = 8 << 20;
 
-/// Proves a range of a file by its digest. The first read goes over the whole range once to check it, and keeps at most 4 MiB of
-/// hashes, against which later reads are checked: in groups of 16 KiB for a range of up to a GiB, and in larger groups for a
-/// longer one.
+/// Proves a range of a file by its digest. The first read reads and checks the whole range once, and keeps at
+/// most 4 MiB of hashes. Later reads are checked against these: in groups of 16 KiB for a range of up to a
+/// GiB, and in larger groups for a longer one.
 pub struct HashProof {
     range: Range<u64>,
     expected: Expected,
@@ -35,7 +35,8 @@ pub struct HashProof {
 
 enum Expected {
     Blake3([u8; 32]),
-    /// Another digest, checked as a claim about the whole range. The function makes new claims for each pass.
+    /// Another digest, checked as a claim about the whole range. The function creates new claims for each
+    /// pass.
     Other(Box<dyn Fn() -> Claims + Send + Sync>),
 }
 
@@ -46,27 +47,27 @@ impl fmt::Debug for HashProof {
 }
 
 impl HashProof {
-    /// The proof of a whole file of `len` bytes by its BLAKE3 hash.
+    /// Creates the proof of a whole file of `len` bytes by its BLAKE3 hash.
     #[must_use]
     pub fn new(hash: [u8; 32], len: u64) -> Self {
         Self::for_range(0..len, hash, named(&hash))
     }
 
-    /// The proof of a range of a file by its BLAKE3 hash; `root` names the hash in errors.
+    /// Creates the proof of a range of a file by its BLAKE3 hash; `root` names the hash in errors.
     #[must_use]
     pub const fn for_range(range: Range<u64>, hash: [u8; 32], root: Arc<str>) -> Self {
         Self { range, expected: Expected::Blake3(hash), page: OnceLock::new(), root, groups: GROUPS }
     }
 
-    /// Sets the largest number of groups; 64 bytes are kept for each.
+    /// Sets the maximum number of groups. Each takes 64 bytes of memory.
     #[must_use]
     pub const fn groups(mut self, groups: u64) -> Self {
         self.groups = groups;
         self
     }
 
-    /// The proof of a whole file of `len` bytes by a digest of another kind. `root` names the expected digest in errors, and
-    /// `show` formats the one that was found.
+    /// Creates the proof of a whole file of `len` bytes by a digest of another kind. `root` names the
+    /// expected digest in errors, and `show` formats the digest that was found.
     #[must_use]
     pub fn with_digest<K: DigestKind>(
         len: u64,
@@ -90,7 +91,7 @@ impl HashProof {
         Self { range: 0..len, expected, page: OnceLock::new(), root, groups: GROUPS }
     }
 
-    /// The range of the file that it proves.
+    /// Returns the range of the file that the proof covers.
     #[must_use]
     pub const fn range(&self) -> &Range<u64> {
         &self.range

@@ -1,4 +1,4 @@
-//! Proves a file by its BLAKE3 hash and an outboard, a file of the hashes within its tree.
+//! Proves a file by its BLAKE3 hash and an outboard, a separate file of the hashes in its tree.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -21,10 +21,11 @@ pub struct OutboardProof<O> {
 }
 
 impl<O: Fetch> OutboardProof<O> {
-    /// The proof of a file of `len` bytes with that BLAKE3 hash. `name` names the outboard in errors.
+    /// Creates the proof of a file of `len` bytes with this BLAKE3 hash. `name` names the outboard in errors.
     ///
     /// # Errors
-    /// [`ProofError::Outboard`] within the error, if the outboard does not have the length that this file needs.
+    /// [`ProofError::Outboard`] inside the I/O error, if the outboard does not have the length that this file
+    /// needs.
     pub fn new(hash: [u8; 32], len: u64, outboard: O, name: &str) -> io::Result<Self> {
         let (verifier, size) = (Verifier::new(hash, len), outboard.size());
         let proof = Self { verifier, outboard, name: name.into(), root: named(&hash) };

@@ -1,18 +1,19 @@
-//! Files whose every byte is checked before it is returned.
+//! Sources that check every byte before they return it.
 //!
-//! A [`Proof`] says, for each position in a file, which bytes around it can be checked, and how. [`VerifiedSource`] is a source over another one that
-//! checks what it reads, so every reader over it gets only checked bytes: the index of a file as well as its values, whatever the format.
-//! [`AsyncVerifiedSource`] is the same for asynchronous sources.
+//! For each position in a file, a [`Proof`] returns which bytes around it can be checked, and how.
+//! [`VerifiedSource`] wraps a source and checks what it reads. A reader over it therefore gets only checked
+//! bytes, for the index of a file as well as its values, in any format. [`AsyncVerifiedSource`] does the same
+//! for asynchronous sources.
 //!
-//! The proof of a whole file is its BLAKE3 hash, which you have from a source that you trust, with
+//! A whole file is proved by its BLAKE3 hash, which you must get from a trusted place, with
 //!
-//! - an outboard ([`OutboardProof`]): a small file beside it, which need not be trusted. To check a range, its groups of 16 KiB
-//!   and a few parents of the tree are read;
-//! - or nothing else ([`HashProof`]): then the first read goes over the whole file once. It keeps at most 4 MiB of hashes, which
-//!   prove every later read.
+//! - an outboard ([`OutboardProof`]): a small separate file, which need not be trusted. To check a range, its
+//!   groups of 16 KiB and a few parents of the tree are read;
+//! - or nothing else ([`HashProof`]): then the first read reads the whole file once. It keeps at most 4 MiB
+//!   of hashes, which prove every later read.
 //!
-//! If code goes over a file anyway, such as for the digest that a signature covers, a [`Recording`] keeps the same hashes, and
-//! [`RecordedProof`] proves later reads by them.
+//! If code reads a whole file anyway, such as for the digest that a signature covers, a [`Recording`] keeps
+//! the same hashes, and [`RecordedProof`] proves later reads by them.
 //!
 //! ```
 //! use modelfmt_core::Source;
@@ -51,37 +52,38 @@ pub use self::recorded::{RecordedProof, Recording};
 pub use self::verified::{AsyncVerifiedSource, VerifiedSource};
 use crate::fetch::Fetch;
 
-/// What proves the bytes of a file.
+/// The proof of a file's bytes.
 pub trait Proof {
-    /// Returns the proof of the bytes around byte `at` of the file in `source`, which is not trusted. Bytes that are read for the proof are checked
-    /// before they are used.
+    /// Returns the proof of the bytes around byte `at` of the file in `source`, which is not trusted. Bytes
+    /// that are read for the proof are checked before they are used.
     ///
-    /// [`ProofError`] within the error, if bytes that the proof needs do not match; if they cannot be read.
-    /// [`ProofError`] within the error, if what it needs is not what it was; if it cannot be read.
+    /// # Errors
+    /// [`ProofError`] inside the I/O error, if bytes that the proof needs do not match; an I/O error if they
+    /// cannot be read.
     fn part<S: Fetch>(&self, source: &S, at: u64) -> impl Future<Output = io::Result<Part>>;
 
-    /// Whether [`part`](Self::part) has to read much more than `range` before it can answer. Then other threads wait for the
-    /// first one that asks.
+    /// Returns whether [`part`](Self::part) must read much more than `range` first. Then other threads wait
+    /// for the first one that calls it.
     fn is_slow(&self, range: &Range<u64>) -> bool {
         let _ = range;
         false
     }
 
-    /// Whether the proved bytes include hashes of all other bytes of the model: see
+    /// Returns whether the proved bytes include hashes of all other bytes of the model: see
     /// [`Source::unproved`](crate::Source::unproved).
     fn has_all_hashes(&self) -> bool {
         false
     }
 }
 
-/// A part of a file, and what proves it.
+/// A part of a file, with its proof.
 #[derive(Clone, Debug)]
 pub struct Part(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
     Page {
-        /// Where the tree of the page begins in the file.
+        /// The offset in the file at which the tree of the page begins.
         base: u64,
         page: Arc<Page>,
         /// The trusted hash, for errors.
@@ -91,19 +93,21 @@ enum Kind {
 }
 
 impl Part {
-    /// The page of a hash tree that begins at byte `base` of the file; `root` names its trusted hash in errors.
+    /// Creates a part from a page of a hash tree that begins at byte `base` of the file. `root` names its
+    /// trusted hash in errors.
     #[must_use]
     pub const fn new(base: u64, page: Arc<Page>, root: Arc<str>) -> Self {
         Self(Kind::Page { base, page, root })
     }
 
-    /// Bytes that need no proof here: their reader checks them before it uses them, or does not use them at all.
+    /// Creates a part that needs no proof here: its reader checks the bytes before it uses them, or never
+    /// uses them.
     #[must_use]
     pub const fn unchecked(range: Range<u64>) -> Self {
         Self(Kind::Free(range))
     }
 
-    /// The bytes of the file that it proves.
+    /// Returns the range of the file that the part proves.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         match &self.0 {
@@ -112,7 +116,7 @@ impl Part {
         }
     }
 
-    /// The bytes that have to be read to check a range.
+    /// Returns the range that must be read to check `range`.
     #[must_use]
     pub fn around(&self, range: &Range<u64>) -> Range<u64> {
         match &self.0 {
@@ -124,8 +128,8 @@ impl Part {
         }
     }
 
-    /// Checks that `bytes` are the bytes of the file from `at` on. They must be exactly the bytes [around](Self::around) some
-    /// range.
+    /// Checks that `bytes` are the bytes of the file from `at` on. They must be exactly the range that
+    /// [`around`](Self::around) returns for some range.
     ///
     /// # Errors
     /// [`ProofError::Bytes`].
@@ -146,13 +150,13 @@ impl Part {
     }
 }
 
-/// A range of a tree as a range of the file.
+/// Converts a range of a tree to a range of the file.
 const fn moved(base: u64, range: &Range<u64>) -> Range<u64> {
     base.saturating_add(range.start)..base.saturating_add(range.end)
 }
 
-/// Bytes that do not match their proof. This is the inner error of an [`io::Error`] of kind
-/// [`InvalidData`](io::ErrorKind::InvalidData), so it passes through every reader.
+/// The error for bytes that do not match their proof. It is the inner error of an [`io::Error`] of kind
+/// [`InvalidData`](io::ErrorKind::InvalidData), so every reader passes it on.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
@@ -161,14 +165,14 @@ pub enum ProofError {
         "bytes {start} to {end} are not those of {root}: the file is damaged, was changed, or is another one"
     )]
     Bytes {
-        /// Where they begin.
+        /// The start of the range.
         start: u64,
-        /// Where they end.
+        /// The end of the range.
         end: u64,
         /// The trusted hash.
         root: Arc<str>,
     },
-    /// The whole file does not match, and nothing says which part is wrong.
+    /// The whole file does not match, and it is unknown which part is wrong.
     #[error("its hash is {found} and not {root}: the file is damaged, was changed, or is another one")]
     Whole {
         /// The hash that was found.
@@ -183,7 +187,7 @@ pub enum ProofError {
     Outboard {
         /// The name of the outboard.
         name: Arc<str>,
-        /// What is wrong.
+        /// The mismatch.
         mismatch: Mismatch,
         /// The trusted hash.
         root: Arc<str>,
@@ -193,7 +197,7 @@ pub enum ProofError {
 tensor_core::debug_as_sentence!(ProofError);
 
 impl ProofError {
-    /// The proof error within an I/O error, if there is one.
+    /// Returns the proof error inside an I/O error, if there is one.
     #[must_use]
     pub fn within(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
@@ -206,12 +210,12 @@ impl From<ProofError> for io::Error {
     }
 }
 
-/// A hash in the notation of pins, `b3:` and hex.
+/// Formats a hash in the notation of pins: `b3:` and hex.
 fn named(hash: &[u8; 32]) -> Arc<str> {
     format!("b3:{}", Hex(hash)).into()
 }
 
-/// A hash in hex.
+/// Prints a hash in hex.
 struct Hex<'a>(&'a [u8]);
 
 impl fmt::Display for Hex<'_> {

@@ -1,4 +1,4 @@
-//! Hashes that are kept from a pass over a file, to check later reads of it.
+//! Keeps hashes from a pass over a file, to check later reads of it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -10,8 +10,8 @@ use super::{Part, Proof, ProofError};
 use crate::execution::PIECE;
 use crate::fetch::Fetch;
 
-/// Records the hashes of bytes while other code goes over them, such as for a digest of another kind. It keeps 64 bytes for each
-/// group of 16 KiB, or for larger groups if there would be too many.
+/// Records the hashes of bytes while other code reads them, such as for a digest of another kind. It keeps 64
+/// bytes for each group of 16 KiB, or for larger groups if there would be too many.
 ///
 /// ```
 /// use modelfmt_core::Source;
@@ -35,13 +35,13 @@ pub struct Recording {
     /// The offset of the first byte that is held.
     at: u64,
     held: Vec<u8>,
-    /// How many bytes are hashed at once.
+    /// The number of bytes that are hashed at once.
     piece: usize,
     is_whole: bool,
 }
 
 impl Recording {
-    /// A recording of `len` bytes in at most `groups` groups.
+    /// Creates a recording of `len` bytes in at most `groups` groups.
     #[must_use]
     pub fn new(len: u64, groups: u64) -> Self {
         let shape = Shape::at_most(len, groups);
@@ -49,7 +49,7 @@ impl Recording {
         Self { shape, recorder: Recorder::new(shape), at: 0, held: Vec::new(), piece, is_whole: true }
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.held.is_empty()
@@ -83,7 +83,7 @@ impl Recording {
         self.at = self.at.saturating_add(piece.len() as u64);
     }
 
-    /// The hashes that prove the bytes; `None` unless exactly `len` bytes came.
+    /// Returns the hashes that prove the bytes; `None` unless there were exactly `len` bytes.
     #[must_use]
     pub fn finish(mut self) -> Option<Page> {
         if !self.held.is_empty() || self.shape.is_empty() {
@@ -94,7 +94,7 @@ impl Recording {
     }
 }
 
-/// The proof of a file that was read before, by one [`Recording`] or by several of consecutive ranges.
+/// The proof of a file that was read before, with one [`Recording`] or several for consecutive ranges.
 #[derive(Clone, Debug)]
 pub struct RecordedProof {
     /// The offset and the hashes of each range, in ascending order.
@@ -103,20 +103,20 @@ pub struct RecordedProof {
 }
 
 impl RecordedProof {
-    /// The proof of recorded ranges, each with its offset in the file, in ascending order. Errors say that bytes are not those of
-    /// `root`.
+    /// Creates the proof of recorded ranges, each with its offset in the file, in ascending order. Errors say
+    /// that bytes do not match `root`.
     #[must_use]
     pub fn new(pages: impl IntoIterator<Item = (u64, Page)>, root: Arc<str>) -> Self {
         Self { pages: pages.into_iter().map(|(at, page)| (at, Arc::new(page))).collect(), root }
     }
 
-    /// The number of bytes that it proves, from the start of the file on.
+    /// Returns the number of bytes that are proved, from the start of the file on.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.pages.last().map_or(0, |(at, page)| at.saturating_add(page.range().end))
     }
 
-    /// Whether it proves no bytes.
+    /// Returns whether no bytes are proved.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -9,7 +9,7 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
 }
 
-/// A source that is not in memory, and remembers which ranges were asked for.
+/// A source that is not in memory, and records which ranges are read.
 #[derive(Default)]
 struct Ranges {
     bytes: Mutex<Vec<u8>>,
@@ -42,7 +42,7 @@ fn verified_sources_keep_the_contract() {
     for len in LENGTHS {
         let file = bytes(len);
         let (hash, outboard) = blake3_tree::outboard(&file);
-        let small = len < 20_000; // the contract reads every tail
+        let small = len < 20_000; // the contract test reads every tail
         let looked = |source: &dyn Source| {
             if small {
                 contract_test(source, &file).unwrap();
@@ -128,7 +128,7 @@ fn outboards_that_are_none_of_this_file() {
             "{error}"
         );
     }
-    // An outboard of this file proves nothing about another hash.
+    // The outboard of this file proves nothing about another hash.
     let error = VerifiedSource::by_outboard(&file, [1; 32], &outboard).unwrap().read(0..1).unwrap_err();
     assert!(matches!(ProofError::within(&error), Some(ProofError::Outboard { .. })), "{error}");
 }
@@ -192,7 +192,7 @@ fn any_digest_of_a_whole_file_will_do() {
     assert!(matches!(ProofError::within(&error), Some(ProofError::Whole { .. })), "{error}");
     let expected = format!("its hash is sum:{sum} and not sum:{}", sum ^ 1);
     assert!(error.to_string().starts_with(&expected), "{error}");
-    // The next read makes its own pass.
+    // The next read makes another pass.
     let again = by_sum(sum);
     again.source().bytes.lock().unwrap()[5] ^= 1;
     assert!(again.read(0..1).is_err());
@@ -200,7 +200,7 @@ fn any_digest_of_a_whole_file_will_do() {
     assert!(again.read(0..1).is_ok());
 }
 
-/// The proof that a pass over each of some ranges records.
+/// Returns the proof that is recorded by a pass over each of some ranges.
 fn recorded(file: &[u8], ranges: &[Range<usize>], step: usize, groups: u64) -> RecordedProof {
     let pages = ranges.iter().map(|range| {
         let mut recording = Recording::new(range.len() as u64, groups);
@@ -218,7 +218,7 @@ fn a_pass_for_another_purpose_proves_later_reads() {
             if step == 1 && len > 20_000 {
                 continue;
             }
-            // Consecutive ranges of any length, as in signatures that hash in ranges.
+            // Consecutive ranges of any length occur, for example in signatures that hash in ranges.
             let cuts = [0, len / 3, len / 3 * 2, len];
             let ranges: Vec<_> =
                 cuts.windows(2).map(|cut| cut[0]..cut[1]).filter(|r| !r.is_empty()).collect();

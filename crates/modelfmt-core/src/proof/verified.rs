@@ -12,21 +12,23 @@ use super::{HashProof, OutboardProof, Proof};
 use crate::fetch::{Fetch, now_or_never};
 use crate::source::{Source, Unproved, checked_len};
 
-/// How many bytes are read from a source at once, so that they are hashed while they are still in a core's own cache.
+/// The number of bytes that are read from a source at once, so that they are hashed while they are in a
+/// core's own cache.
 const STEP: u64 = 256 << 10;
 /// The same for an asynchronous source, where each request takes long.
 const ASYNC_STEP: u64 = 16 << 20;
 
-/// A source that checks what it reads: it returns only bytes that match its proof, or an error.
+/// A source that checks what it reads: it returns bytes that match its proof, or an error.
 ///
-/// It does not report that it is in memory, even if the source below is, because then nobody would ask it for ranges. Bytes in
-/// memory are checked in place at each read, and borrowed without a copy. The bytes of a [map](crate::Mmap) could change after
-/// the check, but whoever made the map has promised that they do not.
+/// It does not report that it is in memory, even if the wrapped source is, because then readers would not
+/// request ranges. Bytes in memory are checked in place on each read, and borrowed without a copy. The bytes
+/// of a [map](crate::Mmap) could change after the check, but the creator of the map has promised that they do
+/// not.
 #[derive(Debug)]
 pub struct VerifiedSource<S, P> {
     source: S,
     proof: P,
-    /// Held by the thread whose read makes the proof go over the whole file.
+    /// Held by the thread whose read makes the proof read the whole file.
     slow: Mutex<()>,
 }
 
@@ -36,19 +38,19 @@ impl<S: Source, P: Proof> VerifiedSource<S, P> {
         Self { source, proof, slow: Mutex::new(()) }
     }
 
-    /// The source below.
+    /// Returns the wrapped source.
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
     }
 
-    /// The proof of its bytes.
+    /// Returns the proof of the bytes.
     #[must_use]
     pub const fn proof(&self) -> &P {
         &self.proof
     }
 
-    /// Runs a future that never waits. If the proof is slow, only one thread at a time does so.
+    /// Runs a future that never waits. If the proof is slow, only one thread at a time runs it.
     fn now<T>(&self, range: &Range<u64>, task: impl Future<Output = io::Result<T>>) -> io::Result<T> {
         let _slow =
             self.proof.is_slow(range).then(|| self.slow.lock().unwrap_or_else(PoisonError::into_inner));
@@ -70,11 +72,11 @@ impl<S: Source, P: Proof> VerifiedSource<S, P> {
 }
 
 impl<S: Source, O: Fetch> VerifiedSource<S, OutboardProof<O>> {
-    /// A source with that BLAKE3 hash, and its outboard.
+    /// Wraps a source that must have this BLAKE3 hash, with the outboard of its file.
     ///
     /// # Errors
-    /// [`ProofError::Outboard`](super::ProofError::Outboard) within the error, if the outboard does not have the length that this
-    /// file needs.
+    /// [`ProofError::Outboard`](super::ProofError::Outboard) inside the I/O error, if the outboard does not
+    /// have the length that this file needs.
     pub fn by_outboard(source: S, hash: [u8; 32], outboard: O) -> io::Result<Self> {
         let proof = OutboardProof::new(hash, source.len(), outboard, "the outboard")?;
         Ok(Self::new(source, proof))
@@ -82,7 +84,7 @@ impl<S: Source, O: Fetch> VerifiedSource<S, OutboardProof<O>> {
 }
 
 impl<S: Source> VerifiedSource<S, HashProof> {
-    /// A source with that BLAKE3 hash; the first read goes over the whole file.
+    /// Wraps a source that must have this BLAKE3 hash. The first read reads the whole file.
     pub fn by_hash(source: S, hash: [u8; 32]) -> Self {
         let proof = HashProof::new(hash, source.len());
         Self::new(source, proof)
@@ -131,7 +133,7 @@ impl<S: Source + Sync, P: Proof + Sync> Source for VerifiedSource<S, P> {
     }
 }
 
-/// An asynchronous source that checks every range that it reads, as [`VerifiedSource`] does for blocking ones.
+/// An asynchronous source that checks every range it reads: the counterpart of [`VerifiedSource`].
 #[derive(Debug)]
 pub struct AsyncVerifiedSource<S, P> {
     source: S,
@@ -144,7 +146,7 @@ impl<S: Fetch, P: Proof> AsyncVerifiedSource<S, P> {
         Self { source, proof }
     }
 
-    /// The source below.
+    /// Returns the wrapped source.
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
@@ -152,7 +154,7 @@ impl<S: Fetch, P: Proof> AsyncVerifiedSource<S, P> {
 }
 
 impl<S, P> AsyncVerifiedSource<S, P> {
-    /// The proof of its bytes.
+    /// Returns the proof of the bytes.
     #[must_use]
     pub const fn proof(&self) -> &P {
         &self.proof
@@ -160,7 +162,7 @@ impl<S, P> AsyncVerifiedSource<S, P> {
 }
 
 impl<S: Fetch, O: Fetch> AsyncVerifiedSource<S, OutboardProof<O>> {
-    /// A source with that BLAKE3 hash, and the outboard that proves its ranges.
+    /// Wraps a source that must have this BLAKE3 hash, with the outboard that proves its ranges.
     ///
     /// # Errors
     /// If the outboard does not have the length that this file needs.
@@ -187,15 +189,15 @@ impl<S: Fetch, P: Proof> Fetch for AsyncVerifiedSource<S, P> {
     }
 }
 
-/// The range of the file that a buffer is to be filled with, if it lies within `size`.
+/// Returns the range of the file for a buffer, if it is within `size`.
 fn range_of(offset: u64, len: usize, size: u64) -> io::Result<Range<u64>> {
     let end = offset.checked_add(len as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
     checked_len(&(offset..end), size)?;
     Ok(offset..end)
 }
 
-/// Fills a buffer with bytes of the source, and checks each step before the next is read. If a byte does not match, no unchecked
-/// bytes are left in the buffer.
+/// Fills a buffer with bytes of the source, and checks each step before it reads the next. If a byte does not
+/// match, no unchecked bytes are left in the buffer.
 async fn read_into<S: Fetch>(
     source: &S,
     proof: &impl Proof,
@@ -234,14 +236,14 @@ async fn read_into<S: Fetch>(
     Ok(())
 }
 
-/// The end of the next step: a group boundary about `step` bytes after `at`.
+/// Returns the end of the next step: a group boundary about `step` bytes after `at`.
 fn whole_groups(part: &super::Part, at: u64, end: u64, step: u64) -> u64 {
     let behind = at.saturating_add(step);
     let before = part.around(&(behind..behind.saturating_add(1))).start;
     if before > at { before } else { part.around(&(at..at.saturating_add(1))).end.min(end) }
 }
 
-/// The error for a proof that breaks its contract.
+/// Returns the error for a proof that breaks its contract.
 fn nothing_proves(at: u64) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("nothing proves byte {at}"))
 }

@@ -17,9 +17,10 @@ use crate::report::{Report, VerifyLevel};
 use crate::settings::OpenSettings;
 use crate::value::Object;
 
-/// An open model over asynchronous sources: a file ([`OpenFile`]) or a set of files ([`OpenSet`](crate::OpenSet)), to which it
-/// dereferences. It has the methods of [`Reader`](crate::Reader) as `async` functions and runs the same code; your executor
-/// drives it. Each format crate has aliases of it, `AsyncReader` and `AsyncSetReader`.
+/// An open model over asynchronous sources: a file ([`OpenFile`]) or a set of files
+/// ([`OpenSet`](crate::OpenSet)), to which it dereferences. It has the methods of [`Reader`](crate::Reader)
+/// as `async` functions and runs the same code, driven by your executor. Each format crate has the aliases
+/// `AsyncReader` and `AsyncSetReader` for it.
 #[derive(Clone, Debug)]
 pub struct AsyncReader<T>(pub(crate) T);
 
@@ -37,20 +38,21 @@ impl<T: Opened> AsyncReader<T> {
         Self(opened)
     }
 
-    /// The tensor with its values.
+    /// Returns the tensor with its values.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; [`Error::Io`]; if it does not decompress; if the file of a set that has it
-    /// cannot be opened.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; [`Error::Io`]; if it does not
+    /// decompress; if the file of a set that has it cannot be opened.
     pub async fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>, Error<T::Fault>> {
         let position = self.position(key)?;
         tensor(&self.0, position, Reading::PLAIN).await.map_err(|error| self.0.named(error))
     }
 
-    /// A range of the bytes of a tensor's values, without the rest of them.
+    /// Returns a range of the bytes of a tensor's values, without reading the rest.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub async fn read_range(
         &self,
         key: impl TensorKey,
@@ -63,19 +65,21 @@ impl<T: Opened> AsyncReader<T> {
             .map_err(|error| self.0.named(error))
     }
 
-    /// A part of a tensor, by a slice of each dimension. Little of the rest of the tensor is read.
+    /// Returns a part of a tensor, by a slice of each dimension. Little of the rest of the tensor is read.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::Slice`] if the slice does not fit the tensor.
     pub async fn slice(&self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'_>, Error<T::Fault>> {
         let position = self.position(key)?;
         slice(&self.0, position, part, Reading::PLAIN).await.map_err(|error| self.0.named(error))
     }
 
-    /// Fills `out` with a tensor's values, starting at byte `offset` of them.
+    /// Fills `out` with a tensor's values, from their byte `offset` on.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub async fn read_into(
         &self,
         key: impl TensorKey,
@@ -86,12 +90,12 @@ impl<T: Opened> AsyncReader<T> {
         self.0.values_into(position, offset, out, None).await.map_err(|error| self.0.named(error))
     }
 
-    /// The same reads, but checked: each reads everything that the digest covers, and compares.
+    /// Returns the same reads with checks: each reads all bytes that the digest covers, and compares.
     pub const fn checked(&self) -> AsyncChecked<'_, T> {
         AsyncChecked(self)
     }
 
-    /// The file's metadata, as the format has it.
+    /// Returns the file's metadata in the type of the format.
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
@@ -99,7 +103,7 @@ impl<T: Opened> AsyncReader<T> {
         self.0.metadata().await.map_err(|error| self.0.named(error))
     }
 
-    /// The metadata as one flat list of keys and plain values, which every format gives.
+    /// Returns the metadata as one flat list of keys and plain values, which every format has.
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
@@ -112,7 +116,8 @@ impl<T: Opened> AsyncReader<T> {
         self.verify_with(level, &Execution::sequential()).await
     }
 
-    /// Checks the file by the rules of its format and reports every finding; the progress callback of `work` can stop it.
+    /// Checks the file by the rules of its format and reports every finding. The progress callback of `work`
+    /// can stop it.
     pub async fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         self.0.verify(level, work).await
     }
@@ -122,8 +127,8 @@ impl<T: Opened> AsyncReader<T> {
     }
 }
 
-/// The reads of an [`AsyncReader`], each checked by the smallest digest in the file that covers the values, as
-/// [`Checked`](crate::Checked) does it.
+/// The reads of an [`AsyncReader`], each checked by the smallest digest in the file that covers the values.
+/// It corresponds to [`Checked`](crate::Checked).
 #[derive(Debug)]
 pub struct AsyncChecked<'a, T>(&'a AsyncReader<T>);
 
@@ -136,21 +141,23 @@ impl<T> Clone for AsyncChecked<'_, T> {
 impl<T> Copy for AsyncChecked<'_, T> {}
 
 impl<'a, T: Opened> AsyncChecked<'a, T> {
-    /// The tensor with its values.
+    /// Returns the tensor with its values.
     ///
     /// # Errors
-    /// The errors of [`AsyncReader::tensor`]; the format's own error if the bytes do not match the digest in the file;
-    /// [`Error::NoHash`] if no digest covers them, or only one over so many more bytes that [`verify`](AsyncReader::verify) is
-    /// the better way.
+    /// The errors of [`AsyncReader::tensor`]; the format's own error if the bytes do not match the digest in
+    /// the file; [`Error::NoHash`] if no digest covers them, or only one over so many more bytes that you
+    /// should call [`verify`](AsyncReader::verify) instead.
     pub async fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>, Error<T::Fault>> {
         let position = self.0.position(key)?;
         tensor(&self.0.0, position, Reading::CHECKED).await.map_err(|error| self.0.0.named(error))
     }
 
-    /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
+    /// Returns a range of the bytes of a tensor's values. If the file has digests of pages, only the pages
+    /// that the range touches are read.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub async fn read_range(
         self,
         key: impl TensorKey,
@@ -164,10 +171,12 @@ impl<'a, T: Opened> AsyncChecked<'a, T> {
             .map_err(|error| self.0.0.named(error))
     }
 
-    /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
+    /// Returns a part of a tensor, by a slice of each dimension. If the file has digests of pages, only the
+    /// pages that the slice touches are read.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::Slice`] if the slice does not fit the tensor.
     pub async fn slice(self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'a>, Error<T::Fault>> {
         let position = self.0.position(key)?;
         slice(&self.0.0, position, part, Reading::CHECKED).await.map_err(|error| self.0.0.named(error))
@@ -191,10 +200,10 @@ impl<I: FileIndex, S: Fetch> AsyncReader<OpenFile<I, S>> {
         OpenFile::open(source, settings).await.map(Self)
     }
 
-    /// Opens a source with the index that an earlier reader made of the same bytes. Nothing is read.
+    /// Opens a source with the index that an earlier reader built from the same bytes. Nothing is read.
     ///
     /// # Errors
-    /// If the source is not as long as the file that the index was made of.
+    /// If the source is not as long as the file that the index was built from.
     pub fn with_index(index: Arc<I>, source: S) -> Result<Self, Error<I::Fault>> {
         OpenFile::with_index(index, source).map(Self)
     }

@@ -1,7 +1,6 @@
-//! Reads of values that are checked against the digests in the file.
+//! Reads values and checks them against the digests in the file.
 //!
-//! The digests are [`claims`](crate::claims), so this works for every format that has some, and there is no second
-//! implementation.
+//! The digests are [`claims`](crate::claims), so one implementation serves every format that has digests.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -9,21 +8,21 @@ use std::ops::Range;
 
 use tensor_core::{AlignedBuf, Bytes, TensorInfo};
 
-use crate::claims::{Claims, ObservedSource, Wanted};
+use crate::claims::{Claims, ObservedSource, WantedRange};
 use crate::error::Error;
 use crate::fetch::Fetch;
 use crate::file_index::FileIndex;
 use crate::plan::{Runs, gathered, wanted_of};
 use crate::table::{Encoding, Location, Place};
 
-/// Which bytes of a tensor's values are read.
+/// The bytes of a tensor's values to read.
 #[derive(Clone, Debug)]
 pub enum Which<'a> {
-    /// All of them.
+    /// All bytes.
     Whole,
     /// A range of them.
     Range(Range<u64>),
-    /// Several ranges, returned one after the other.
+    /// Several ranges, returned one after another.
     Runs(&'a Runs),
 }
 
@@ -41,17 +40,17 @@ impl<'a> Which<'a> {
         Ok(())
     }
 
-    /// Several ranges, or one if they are adjacent.
+    /// Returns several ranges, or one if they are adjacent.
     #[must_use]
     pub fn runs(runs: &'a Runs) -> Self {
         runs.as_range().map_or(Self::Runs(runs), Self::Range)
     }
 
-    /// The bytes that the claims have to cover.
-    pub(crate) fn wanted(&self, position: usize) -> Vec<Wanted> {
+    /// Returns the bytes that the claims must cover.
+    pub(crate) fn wanted(&self, position: usize) -> Vec<WantedRange> {
         match self {
-            Self::Whole => vec![Wanted::whole(position)],
-            Self::Range(range) => vec![Wanted { position, range: Some(range.clone()) }],
+            Self::Whole => vec![WantedRange::whole(position)],
+            Self::Range(range) => vec![WantedRange { position, range: Some(range.clone()) }],
             Self::Runs(runs) => wanted_of(position, runs),
         }
     }
@@ -69,7 +68,7 @@ pub(crate) struct CheckedRead<'c, 's, I, S> {
 }
 
 impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
-    /// The values of the tensor, or a part of them, if every claim holds.
+    /// Returns the values of the tensor, or a part of them, if every claim holds.
     pub(crate) async fn bytes(&self, which: Which<'_>) -> Result<Bytes<'s>, Error<I::Fault>> {
         let range = match which {
             Which::Whole => None,
@@ -100,7 +99,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         Ok(bytes)
     }
 
-    /// Several ranges of the values, joined, if every claim holds.
+    /// Returns several ranges of the values, joined, if every claim holds.
     async fn gathered(&self, runs: &Runs) -> Result<AlignedBuf, Error<I::Fault>> {
         let (at, len) = (runs.offset(), runs.nbytes());
         let failed = |source| Error::Io { at, len, source };
@@ -136,8 +135,9 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         Ok(bytes)
     }
 
-    /// The range of the file that holds the values; for a compressed tensor the whole stored tensor, because only decoding shows
-    /// which bytes are needed. `None` for a tensor without a place in the file.
+    /// Returns the range of the file that holds the values. For a compressed tensor this is the whole stored
+    /// tensor, because only decoding shows which bytes are needed. `None` for a tensor without a place in the
+    /// file.
     fn stored(&self, range: Option<&Range<u64>>) -> Result<Option<Range<u64>>, Error<I::Fault>> {
         let location = match self.place {
             Place::Listed(there) => self.index.location(there),
@@ -156,7 +156,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         range.map_or_else(|| whole.clone(), |range| at(range.start)..at(range.end))
     }
 
-    /// The error of reading a tensor without a place in the file.
+    /// Returns the error of reading a tensor without a place in the file.
     async fn unchecked(&self) -> Error<I::Fault> {
         let read = match self.place {
             Place::Listed(there) => self.index.read(self.source, there, None).await,
@@ -165,7 +165,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         read.err().unwrap_or_else(|| Error::NoHash { name: self.info.name.to_owned() })
     }
 
-    /// The values from memory, without a copy if the file stores them as they are.
+    /// Returns the values from memory, without a copy if the file stores them without encoding.
     async fn in_memory(
         &self,
         all: &'s [u8],
@@ -186,8 +186,8 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         }
     }
 
-    /// The range of the file that holds everything that the claims cover, if that is little more than the wanted part of a
-    /// tensor: one request is then better than three.
+    /// Returns the range of the file that contains everything that the claims cover, if that is little more
+    /// than the wanted part of a tensor: one request is then better than three.
     fn around(&self, stored: &Range<u64>, range: Option<&Range<u64>>) -> Option<Range<u64>> {
         const LITTLE: u64 = 16 << 20;
         let is_raw = match self.place {
@@ -218,7 +218,7 @@ impl<'s, I: FileIndex, S: Fetch> CheckedRead<'_, 's, I, S> {
         self.index.location(there).is_some_and(|location| location.encoding == Encoding::Raw)
     }
 
-    /// Reads into a buffer, and shows the bytes to the claims.
+    /// Reads into a buffer, and passes the bytes to the claims.
     async fn watched(&self, range: Option<Range<u64>>) -> Result<Bytes<'s>, Error<I::Fault>> {
         let source = ObservedSource::new(self.source, self.file, self.claims);
         let io = |source| Error::Io { at: 0, len: self.info.nbytes, source };

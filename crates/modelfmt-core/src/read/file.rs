@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tensor_core::{Bytes, TensorInfo, TensorView};
 
 use super::{CheckedRead, Opened, OpenedNow, Reading, Which};
-use crate::claims::{Claims, ObservedSource, Wanted};
+use crate::claims::{Claims, ObservedSource, WantedRange};
 use crate::error::{AnyError, Error};
 use crate::execution::Execution;
 use crate::fetch::Fetch;
@@ -36,13 +36,13 @@ impl<I, S: Clone> Clone for OpenFile<I, S> {
 }
 
 impl<I, S> OpenFile<I, S> {
-    /// The index of the file. Keep it to open the same file again without reading.
+    /// Returns the index of the file. Keep it to open the same file again without reading.
     #[must_use]
     pub const fn index(&self) -> &Arc<I> {
         &self.index
     }
 
-    /// Where the bytes come from.
+    /// Returns the source of the bytes.
     #[must_use]
     pub const fn source(&self) -> &S {
         &self.source
@@ -61,10 +61,10 @@ impl<I: FileIndex, S: Fetch> OpenFile<I, S> {
         }
     }
 
-    /// Opens a source with the index that an earlier reader made of the same bytes. Nothing is read.
+    /// Opens a source with the index that an earlier reader built from the same bytes. Nothing is read.
     ///
     /// # Errors
-    /// If the source is not as long as the file that the index was made of.
+    /// If the source is not as long as the file that the index was built from.
     pub fn with_index(index: Arc<I>, source: S) -> Result<Self, Error<I::Fault>> {
         match require_len(source.size(), index.file_len()) {
             Ok(()) => Ok(Self { index, source }),
@@ -72,7 +72,7 @@ impl<I: FileIndex, S: Fetch> OpenFile<I, S> {
         }
     }
 
-    /// The tensors in the order of the file.
+    /// Returns the tensors in the order of the file.
     #[must_use]
     pub fn tensors(&self) -> &TensorTable {
         self.index.tensors()
@@ -90,7 +90,7 @@ impl<I: FileIndex, S: Fetch> OpenFile<I, S> {
         if file == 0 { Ok(()) } else { Err(Error::NotFound { name: format!("file number {file}") }) }
     }
 
-    /// Values, checked against the digests in the file.
+    /// Returns values, checked against the digests in the file.
     async fn checked<'a>(&'a self, position: usize, which: Which<'_>) -> Result<Bytes<'a>, Error<I::Fault>> {
         let (index, source, info) = (&self.index, &self.source, self.info_at(position)?);
         which.check(&info)?;
@@ -195,7 +195,7 @@ impl<I: FileIndex, S: Fetch> Opened for OpenFile<I, S> {
         self.source.fetch_into(at, out).await.map_err(|source| Error::Io { at, len, source })
     }
 
-    async fn claims(&self, wanted: &[Wanted]) -> Result<Claims, Error<I::Fault>> {
+    async fn claims(&self, wanted: &[WantedRange]) -> Result<Claims, Error<I::Fault>> {
         let mut claims = Claims::new();
         let mut of_file = claims.for_file();
         self.index.check_index(&self.source, &mut of_file).await?;
@@ -245,8 +245,8 @@ impl<I: FileIndex, S: Source> OpenedNow for OpenFile<I, S> {
     }
 }
 
-/// A view of the bytes that a source returned for the range at byte `at`. A source that returns another number of bytes breaks
-/// its contract.
+/// Returns a view of the bytes that a source returned for the range at byte `at`. A source that returns a
+/// different number of bytes breaks its contract.
 ///
 /// # Errors
 /// [`Error::Io`].

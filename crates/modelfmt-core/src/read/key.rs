@@ -3,10 +3,10 @@
 
 /// A key that names a tensor: its name (`"w"`, a `&String`), or its position in the order of the file (a `usize`).
 pub trait TensorKey: Copy {
-    /// The position of the tensor; `find` looks up a name.
+    /// Returns the position of the tensor; `find` looks up a name.
     ///
     /// # Errors
-    /// The name, if no tensor has it. A position is returned as it is, whether or not there is a tensor.
+    /// The name, if no tensor has it. A position is returned unchanged, whether or not there is a tensor.
     fn position<'k>(self, find: impl FnOnce(&str) -> Option<usize>) -> Result<usize, &'k str>
     where
         Self: 'k;

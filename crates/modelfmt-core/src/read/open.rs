@@ -14,7 +14,7 @@ use crate::source::FileSource;
 use crate::source::Source;
 
 impl<I: FileIndex> OpenOptions<I> {
-    /// Opens the file at `path`. Only its index is read now; tensors are read when you ask for them.
+    /// Opens the file at `path`. Only its index is read now; tensors are read on demand.
     ///
     /// # Errors
     /// [`Error::Open`] if the file cannot be opened; the errors of [`open_source`](Self::open_source).
@@ -25,7 +25,8 @@ impl<I: FileIndex> OpenOptions<I> {
         self.open_source(FileSource::open(path).map_err(failed)?)
     }
 
-    /// Opens the file that `source` holds: a slice, a buffer, a map, or a source of your own. Only its index is read.
+    /// Opens the file that `source` holds: a slice, a buffer, a map, or your own source. Only its index is
+    /// read.
     ///
     /// # Errors
     /// If the source cannot be read, breaks a rule of the format, or exceeds a limit.

@@ -22,14 +22,16 @@ use crate::source::FileSource;
 use crate::source::Source;
 use crate::value::Object;
 
-/// An open model that is read with blocking calls: a file ([`OpenFile`]) or a set of files ([`OpenSet`](crate::OpenSet)), to
-/// which it dereferences. Each format crate has aliases of it, `Reader` and `SetReader`.
+/// An open model that is read with blocking calls: a file ([`OpenFile`]) or a set of files
+/// ([`OpenSet`](crate::OpenSet)), to which it dereferences. Each format crate has the aliases `Reader` and
+/// `SetReader` for it.
 ///
-/// With a source in memory (a slice, a buffer, a map), tensors are views of it without a copy; with any other source, one tensor
-/// is one read. A key is a tensor's name or its position in the order of the file. A reader is [`Send`] and [`Sync`] if its
-/// source is.
+/// With a source in memory (a slice, a buffer, a map), tensors are views of it without a copy; with any other
+/// source, each tensor is one read. A key is a tensor's name or its position in the order of the file. A
+/// reader is [`Send`] and [`Sync`] if its source is.
 ///
-/// Reads do not check digests; [`checked`](Self::checked) has the same reads, each checked against the digests in the file.
+/// Reads do not check digests. For the same reads with checks against the digests in the file, use
+/// [`checked`](Self::checked).
 #[derive(Clone, Debug)]
 pub struct Reader<T>(pub(crate) T);
 
@@ -47,49 +49,54 @@ impl<T: OpenedNow> Reader<T> {
         Self(opened)
     }
 
-    /// The tensor with its values: borrowed from a source in memory, else read into an aligned buffer.
+    /// Returns the tensor with its values: borrowed from a source in memory, otherwise read into an aligned
+    /// buffer.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; [`Error::Io`]; if it does not decompress; if the file of a set that has it
-    /// cannot be opened.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; [`Error::Io`]; if it does not
+    /// decompress; if the file of a set that has it cannot be opened.
     pub fn tensor(&self, key: impl TensorKey) -> Result<TensorView<'_>, Error<T::Fault>> {
         self.read(key, |position| tensor(&self.0, position, Reading::PLAIN))
     }
 
-    /// A range of the bytes of a tensor's values: borrowed from a source in memory, else read without the rest of the tensor. If
-    /// the tensor is compressed, only the blocks that hold the range are decoded.
+    /// Returns a range of the bytes of a tensor's values: borrowed from a source in memory, otherwise read
+    /// without the rest of the tensor. If the tensor is compressed, only the blocks that hold the range are
+    /// decoded.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub fn read_range(&self, key: impl TensorKey, bytes: Range<u64>) -> Result<Bytes<'_>, Error<T::Fault>> {
         self.read(key, |position| self.0.values(position, Which::Range(bytes), Reading::PLAIN))
     }
 
-    /// A part of a tensor, by a slice of each dimension: borrowed from a source in memory if its values are contiguous, else
-    /// read, with little of the rest of the tensor. If the tensor is compressed, only the blocks that hold some of the part are
-    /// decoded.
+    /// Returns a part of a tensor, by a slice of each dimension. If the values are contiguous, they are
+    /// borrowed from a source in memory; otherwise they are read, with little of the rest of the tensor. If
+    /// the tensor is compressed, only the blocks that hold some of the part are decoded.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::Slice`] if the slice does not fit the tensor.
     pub fn slice(&self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'_>, Error<T::Fault>> {
         self.read(key, |position| slice(&self.0, position, part, Reading::PLAIN))
     }
 
-    /// Fills `out` with a tensor's values, starting at byte `offset` of them. If the tensor is compressed, only the blocks that hold them are
-    /// decoded.
+    /// Fills `out` with a tensor's values, from their byte `offset` on. If the tensor is compressed, only the
+    /// blocks that hold them are decoded.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub fn read_into(&self, key: impl TensorKey, offset: u64, out: &mut [u8]) -> Result<(), Error<T::Fault>> {
         self.read(key, |position| self.0.values_into(position, offset, out, None))
     }
 
-    /// The same reads, but checked: each reads everything that the digest covers, and compares.
+    /// Returns the same reads with checks: each reads all bytes that the digest covers, and compares.
     pub const fn checked(&self) -> Checked<'_, T> {
         Checked(self)
     }
 
-    /// The file's metadata, as the format has it.
+    /// Returns the file's metadata in the type of the format.
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
@@ -97,7 +104,7 @@ impl<T: OpenedNow> Reader<T> {
         now(self.0.metadata()).map_err(|error| self.0.named(error))
     }
 
-    /// The metadata as one flat list of keys and plain values, which every format gives.
+    /// Returns the metadata as one flat list of keys and plain values, which every format has.
     ///
     /// # Errors
     /// If it cannot be read or does not decode.
@@ -110,8 +117,8 @@ impl<T: OpenedNow> Reader<T> {
         self.verify_with(level, &Execution::default())
     }
 
-    /// Checks the file by the rules of its format on as many threads as `work` says, and reports every finding. The progress
-    /// callback of `work` can stop it.
+    /// Checks the file by the rules of its format on the number of threads in `work`, and reports every
+    /// finding. The progress callback of `work` can stop it.
     pub fn verify_with(&self, level: VerifyLevel, work: &Execution<'_>) -> Report {
         now_or_never(self.0.verify(level, work))
             .unwrap_or_else(|| Report::unreadable(level, "the source has to be waited for".to_owned()))
@@ -145,28 +152,32 @@ impl<T> Clone for Checked<'_, T> {
 impl<T> Copy for Checked<'_, T> {}
 
 impl<'a, T: OpenedNow> Checked<'a, T> {
-    /// The tensor with its values, as [`Reader::tensor`] returns it.
+    /// Returns the tensor with its values: see [`Reader::tensor`].
     ///
     /// # Errors
-    /// The errors of [`Reader::tensor`]; the format's own error if the bytes do not match the digest in the file;
-    /// [`Error::NoHash`] if no digest covers them, or only one over so many more bytes that [`verify`](Reader::verify) is the
-    /// better way.
+    /// The errors of [`Reader::tensor`]; the format's own error if the bytes do not match the digest in the
+    /// file; [`Error::NoHash`] if no digest covers them, or only one over so many more bytes that you should
+    /// call [`verify`](Reader::verify) instead.
     pub fn tensor(self, key: impl TensorKey) -> Result<TensorView<'a>, Error<T::Fault>> {
         self.0.read(key, |position| tensor(&self.0.0, position, Reading::CHECKED))
     }
 
-    /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
+    /// Returns a range of the bytes of a tensor's values. If the file has digests of pages, only the pages
+    /// that the range touches are read.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::OutOfRange`] if it has fewer bytes.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::OutOfRange`] if it has fewer bytes.
     pub fn read_range(self, key: impl TensorKey, bytes: Range<u64>) -> Result<Bytes<'a>, Error<T::Fault>> {
         self.0.read(key, |position| self.0.0.values(position, Which::Range(bytes), Reading::CHECKED))
     }
 
-    /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
+    /// Returns a part of a tensor, by a slice of each dimension. If the file has digests of pages, only the
+    /// pages that the slice touches are read.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; if it cannot be read or decompressed; [`Error::Slice`] if the slice does not fit it.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; if it cannot be read or
+    /// decompressed; [`Error::Slice`] if the slice does not fit the tensor.
     pub fn slice(self, key: impl TensorKey, part: &Slice) -> Result<TensorSlice<'a>, Error<T::Fault>> {
         self.0.read(key, |position| slice(&self.0.0, position, part, Reading::CHECKED))
     }
@@ -174,17 +185,19 @@ impl<'a, T: OpenedNow> Checked<'a, T> {
 
 #[cfg(not(target_arch = "wasm32"))]
 impl<I: FileIndex> Reader<OpenFile<I, FileSource>> {
-    /// Opens the file at `path` with the default options. Only its index is read; a tensor is read when you ask for it.
+    /// Opens the file at `path` with the default options. Only its index is read; tensors are read on demand.
     ///
     /// # Errors
-    /// [`Error::Open`] if the file cannot be opened; if it breaks a rule of the format, or exceeds a limit.
+    /// [`Error::Open`] if the file cannot be opened; if the file breaks a rule of the format, or exceeds a
+    /// limit.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error<I::Fault>> {
         OpenOptions::new().open(path)
     }
 }
 
 impl<I: FileIndex, S: Source> Reader<OpenFile<I, S>> {
-    /// Opens the file that `source` holds, with the default options: a slice, a buffer, a map, or a source of your own.
+    /// Opens the file that `source` holds, with the default options: a slice, a buffer, a map, or your own
+    /// source.
     ///
     /// # Errors
     /// If the source cannot be read, breaks a rule of the format, or exceeds a limit.
@@ -200,10 +213,10 @@ impl<I: FileIndex, S: Source> Reader<OpenFile<I, S>> {
         now(OpenFile::open(source, settings)).map(Self)
     }
 
-    /// Opens a source with the index that an earlier reader made of the same bytes. Nothing is read.
+    /// Opens a source with the index that an earlier reader built from the same bytes. Nothing is read.
     ///
     /// # Errors
-    /// If the source is not as long as the file that the index was made of.
+    /// If the source is not as long as the file that the index was built from.
     pub fn with_index(index: Arc<I>, source: S) -> Result<Self, Error<I::Fault>> {
         OpenFile::with_index(index, source).map(Self)
     }
@@ -214,10 +227,11 @@ impl<I: FileIndex, S: Source> Reader<OpenFile<I, S>> {
         self.0.source
     }
 
-    /// The bytes of a tensor, borrowed from a source in memory. Never makes a copy.
+    /// Returns the bytes of a tensor, borrowed from a source in memory. Never makes a copy.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::NoData`] if it is only declared; [`CommonFault::NotBorrowed`] where [`tensor`](Self::tensor) would make a copy.
+    /// [`Error::NotFound`]; [`Error::NoData`] if the tensor is only declared; [`CommonFault::NotBorrowed`] if
+    /// [`tensor`](Self::tensor) would make a copy.
     pub fn tensor_slice(&self, key: impl TensorKey) -> Result<&[u8], Error<I::Fault>> {
         self.read(key, |position| async move {
             let location = self.0.location(position).await?;

@@ -1,5 +1,5 @@
-//! Models of several files: an index that says which file has which tensor, and files that are opened when a tensor is
-//! asked for.
+//! Models of several files: an index that maps tensors to files, and the files, which are opened when a
+//! tensor is read.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod open;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tensor_core::TensorInfo;
 
 pub use self::open::{OpenSet, Shard};
-use crate::claims::{Claims, FileClaims, Wanted};
+use crate::claims::{Claims, FileClaims, WantedRange};
 use crate::error::{CommonFault, Error, Part};
 use crate::execution::Execution;
 use crate::fetch::{Fetch, FetchFiles};
@@ -27,27 +27,28 @@ use crate::settings::OpenSettings;
 use crate::table::Place;
 use crate::value::{Object, Value};
 
-/// The index of a set: which files and tensors there are, and which file has which tensor. [`OpenSet`] opens the files and does
-/// the reading.
+/// The index of a set: the files, the tensors, and which file has which tensor. [`OpenSet`] opens the files
+/// and implements all reads.
 ///
-/// The provided methods fit an index that has only the names of tensors, and whose files list their tensors.
+/// The provided methods are for an index that has only the names of tensors, and whose files list their
+/// tensors.
 pub trait ShardMap: Sized {
-    /// The index of each of its files.
+    /// The type of the index of each file.
     type Index: FileIndex;
 
-    /// The model's metadata type, which the writer of sets takes too.
+    /// The model's metadata type, which the writer of sets also takes.
     type Metadata<'a>
     where
         Self: 'a;
 
-    /// The word for one of its files, in errors.
+    /// The term for one of the files, in errors.
     const SHARD: &'static str;
 
-    /// Whether a file whose size differs from the one that the index states is refused when it is opened. If not, the sizes are
-    /// compared before a checked read.
+    /// Whether a file is refused on opening if its size differs from the one that the index states. If not,
+    /// the sizes are compared before a checked read.
     const SIZES_BIND: bool = true;
 
-    /// The path of the index, if a user may name the folder that holds it instead.
+    /// Returns the path of the index. A user may name the folder that contains it instead.
     ///
     /// # Errors
     /// If the folder cannot be listed, or has no index or several.
@@ -58,14 +59,14 @@ pub trait ShardMap: Sized {
     /// Parses the text of the index.
     ///
     /// # Errors
-    /// The first rule that it breaks.
+    /// The first rule that the text breaks.
     fn parse(text: &[u8], limits: &Limits) -> Result<Self, MapError<Self>>;
 
-    /// Reads the index from `source`, which is the file `name` of `files`. A format whose sets have no index file of their own
-    /// looks at the other files instead.
+    /// Reads the index from `source`, which is the file `name` of `files`. A format whose sets have no
+    /// separate index file reads the other files instead.
     ///
     /// # Errors
-    /// If it cannot be read; the first rule that it breaks.
+    /// If the index cannot be read; the first rule that it breaks.
     fn read<F: FetchFiles>(
         source: &(impl Fetch + ?Sized),
         name: &str,
@@ -81,74 +82,77 @@ pub trait ShardMap: Sized {
         }
     }
 
-    /// The settings for one file, if the index adds something to those of the set.
+    /// Returns the settings for one file, if the index adds something to those of the set.
     fn shard_settings(&self, number: usize, settings: OpenSettings) -> OpenSettings {
         let _ = number;
         settings
     }
 
-    /// Whether the index says which content each file must have. Then two files never share one index, even if they are the same
-    /// file on disk.
+    /// Returns whether the index specifies the content of each file. Then two files never share one parsed
+    /// index, even if they are the same file on disk.
     fn binds_content(&self) -> bool {
         false
     }
 
-    /// The length of the text in bytes.
+    /// Returns the length of the index text in bytes.
     fn text_len(&self) -> u64;
 
-    /// The number of files.
+    /// Returns the number of files.
     fn shard_count(&self) -> usize;
 
-    /// The path of a file, as the index names it.
+    /// Returns the path of a file, as the index names it.
     fn path(&self, number: usize) -> Option<&str>;
 
-    /// The size of a file in bytes, if the index states it.
+    /// Returns the size of a file in bytes, if the index states it.
     fn stated_size(&self, number: usize) -> Option<u64>;
 
-    /// The index of a file, if reading the set's index has parsed it already and it satisfies these settings.
+    /// Returns the index of a file, if reading the set's index has already parsed it and it satisfies these
+    /// settings.
     fn shard_index(&self, number: usize, settings: &OpenSettings) -> Option<Arc<Self::Index>> {
         let _ = (number, settings);
         None
     }
 
-    /// The part of the set that a file is, for errors.
+    /// Returns the part that names a file of the set in errors.
     fn part(&self, number: usize) -> Part {
         Part::entry(Self::SHARD, number as u64).with_name(self.path(number).unwrap_or_default())
     }
 
-    /// The head: a file that lists the tensors of all files. It is opened with the set, and its index is passed to
-    /// [`set_head`](Self::set_head). Without a head, the text of the index lists the tensors.
+    /// Returns the number of the head: a file that lists the tensors of all files. It is opened with the set,
+    /// and its index is passed to [`set_head`](Self::set_head). Without a head, the text of the index lists
+    /// the tensors.
     fn head(&self) -> Option<usize> {
         None
     }
 
-    /// Takes the index of the [`head`](Self::head).
+    /// Stores the index of the [`head`](Self::head).
     fn set_head(&mut self, index: Arc<Self::Index>) {
         let _ = index;
     }
 
-    /// The number of tensors.
+    /// Returns the number of tensors.
     fn tensor_count(&self) -> usize;
 
-    /// The name of the tensor at a position.
+    /// Returns the name of the tensor at a position.
     fn name(&self, position: usize) -> Option<&str>;
 
-    /// The position of the tensor with that name.
+    /// Returns the position of the tensor with this name.
     fn find(&self, name: &str) -> Option<usize>;
 
-    /// The tensor at a position, if the index has its dtype and shape. If not, the tensor's file has to be opened.
+    /// Returns the tensor at a position, if the index has its dtype and shape. If not, the tensor's file must
+    /// be opened.
     fn info(&self, position: usize) -> Option<TensorInfo<'_>> {
         let _ = position;
         None
     }
 
-    /// The number of the file that has the tensor at a position.
+    /// Returns the number of the file that has the tensor at a position.
     ///
     /// # Errors
     /// If there is no tensor at that position, or no file has it.
     fn shard_of(&self, position: usize) -> Result<usize, MapError<Self>>;
 
-    /// Where the tensor at a position is in its file, whose index is `shard`.
+    /// Returns the place of the tensor at a position in its file, whose index is `shard`.
     ///
     /// # Errors
     /// If the file does not have it, or has a different tensor of the same name.
@@ -164,54 +168,58 @@ pub trait ShardMap: Sized {
         }
     }
 
-    /// The version, as [`Container::version`](crate::Container::version) returns it.
+    /// Returns the version: see [`Container::version`](crate::Container::version).
     fn version_text(&self) -> Option<String>;
 
-    /// The metadata of the model, as the format has it.
+    /// Returns the metadata of the model in the type of the format.
     ///
     /// # Errors
-    /// If it is in a file that cannot be opened, or does not decode.
+    /// If the metadata is in a file that cannot be opened, or does not decode.
     fn metadata<F: FetchFiles>(
         set: &OpenSet<Self, F>,
     ) -> impl Future<Output = Result<Self::Metadata<'_>, MapError<Self>>>;
 
-    /// The file whose metadata and details are also the model's. If there is none, [`metadata_tree`](Self::metadata_tree) has
-    /// them.
+    /// Returns the file whose metadata and details are also the model's. If there is none,
+    /// [`metadata_tree`](Self::metadata_tree) returns them.
     fn described_by(&self) -> Option<usize> {
         None
     }
 
-    /// The metadata in the text of the index, as [`Container::metadata`](crate::Container::metadata) returns it.
+    /// Returns the metadata in the text of the index: see
+    /// [`Container::metadata`](crate::Container::metadata).
     fn metadata_tree(&self) -> Value {
         Value::Null
     }
 
-    /// The flat metadata of the model, made from the metadata of the file or text that describes it.
+    /// Returns the flat metadata of the model, computed from the metadata of the file or text that describes
+    /// it.
     fn flatten(&self, keys: Object) -> Object {
         keys
     }
 
-    /// The details of the set other than the list of files, as [`Container::details`](crate::Container::details) returns them.
+    /// Returns the details of the set other than the list of files: see
+    /// [`Container::details`](crate::Container::details).
     fn details(&self) -> Object {
         Object::new()
     }
 
-    /// Turns the details of the file that [describes](Self::described_by) the set into those of the set. By default, inserts
-    /// [`details`](Self::details).
+    /// Converts the details of the file that [describes](Self::described_by) the set to those of the set. By
+    /// default, inserts [`details`](Self::details).
     fn describe(&self, details: &mut Object) {
         for (key, value) in &self.details() {
             details.insert(key, value.clone());
         }
     }
 
-    /// Whether the details of the set include something of each file. Then all files are opened for them.
+    /// Whether the details of the set include details of each file. Then all files are opened for them.
     const HAS_DETAILS_OF_FILES: bool = false;
 
-    /// Adds to the details of the set those of one file, if [`HAS_DETAILS_OF_FILES`](Self::HAS_DETAILS_OF_FILES) is true.
+    /// Adds the details of one file to those of the set, if
+    /// [`HAS_DETAILS_OF_FILES`](Self::HAS_DETAILS_OF_FILES) is true.
     fn describe_file(_: &Self::Index, _: &mut Object) {}
 
-    /// Adds the digests that cover the bytes that are read of one file for these tensors. By default, these are the digests in
-    /// that file, for the tensors that it lists.
+    /// Adds the digests that cover the bytes of one file that are read for these tensors. By default, these
+    /// are the digests in that file, for the tensors that it lists.
     ///
     /// # Errors
     /// If the digests cannot be read.
@@ -223,21 +231,21 @@ pub trait ShardMap: Sized {
         out: &mut FileClaims<'_>,
     ) -> impl Future<Output = Result<(), MapError<Self>>> {
         let listed = |placed: &Placed| match placed.place {
-            Place::Listed(there) => Some(Wanted { position: there, ..placed.wanted.clone() }),
+            Place::Listed(there) => Some(WantedRange { position: there, ..placed.wanted.clone() }),
             Place::Bytes(_) => None,
         };
-        let wanted: Vec<Wanted> = placed.iter().filter_map(listed).collect();
+        let wanted: Vec<WantedRange> = placed.iter().filter_map(listed).collect();
         async move { Self::Index::claims(shard, source, &wanted, out).await }
     }
 
-    /// Checks the head, and notes what is not checked in the files that have these tensors.
+    /// Checks the head, and adds notes on what is not checked in the files that have these tensors.
     ///
     /// # Errors
     /// If the head is damaged, or belongs to another version of the model.
     fn check_head<S: Fetch>(
         &self,
         head: &OpenFile<Self::Index, S>,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         claims: &mut Claims,
     ) -> impl Future<Output = Result<(), MapError<Self>>> {
         let _ = (head, wanted, claims);
@@ -257,8 +265,8 @@ pub trait ShardMap: Sized {
 #[derive(Clone, Debug)]
 pub struct Placed {
     /// The tensor, by its position in the set.
-    pub wanted: Wanted,
-    /// Where it is.
+    pub wanted: WantedRange,
+    /// The place in the file.
     pub place: Place,
 }
 

@@ -1,4 +1,4 @@
-//! An open set: its index, and files that are opened when a tensor is asked for.
+//! An open set: its index, and files that are opened when a tensor is read.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -23,13 +23,13 @@ type Shards<M, S> = Parts<Shard<M, S>, <M as ShardMap>::Index, <<M as ShardMap>:
 /// An open file of a set.
 pub type Shard<M, S> = Reader<OpenFile<<M as ShardMap>::Index, S>>;
 
-/// An open set: its index, and its files, each of which is opened once, when it is needed.
+/// An open set: its index and its files. Each file is opened once, when it is needed.
 ///
-/// [`Reader`] and [`AsyncReader`](crate::AsyncReader) drive it, and [`ShardMap::verify`] takes it.
+/// [`Reader`] and [`AsyncReader`](crate::AsyncReader) drive it, and [`ShardMap::verify`] verifies it.
 pub struct OpenSet<M: ShardMap, F: FetchFiles> {
     pub(super) map: Arc<M>,
     files: F,
-    /// The folder of the index within `files`, with its `/`.
+    /// The folder of the index within `files`, with the final `/`.
     prefix: String,
     settings: OpenSettings,
     pub(super) shards: Shards<M, F::File>,
@@ -63,7 +63,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Self::of_index(&source, index, files, settings).await
     }
 
-    /// Opens the set whose index is the file `index` of `files` and was already opened as `source`.
+    /// Opens the set whose index is the file `index` of `files`, already opened as `source`.
     ///
     /// # Errors
     /// If the index cannot be read or breaks a rule.
@@ -81,7 +81,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Self { name, prefix, ..set }.with_head().await
     }
 
-    /// Opens a set whose index is known; reads nothing.
+    /// Opens a set with a known index. Nothing is read.
     #[must_use]
     pub fn with_index(map: Arc<M>, files: F, settings: OpenSettings) -> Self {
         let shards = Parts::new(map.shard_count());
@@ -99,22 +99,23 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Ok(self)
     }
 
-    /// What the index of the set says.
+    /// Returns the index of the set.
     #[must_use]
     pub const fn index(&self) -> &Arc<M> {
         &self.map
     }
 
-    /// The files.
+    /// Returns the files.
     #[must_use]
     pub const fn files(&self) -> &F {
         &self.files
     }
 
-    /// A file of the set, counted from 0, and opened if necessary. Opening is tried only once.
+    /// Returns a file of the set, counted from 0. Opens it if necessary; opening is tried only once.
     ///
     /// # Errors
-    /// If there is no such file, it cannot be opened, has another size than the index states, or breaks a rule.
+    /// If there is no such file, it cannot be opened, its size is not the one that the index states, or it
+    /// breaks a rule.
     pub async fn shard(&self, number: usize) -> Result<&Shard<M, F::File>, MapError<M>> {
         if number < self.shards.len()
             && let Some(known) = self.shards.known(number)?
@@ -149,7 +150,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         if M::SIZES_BIND {
             self.check_size(number, source.size())?;
         }
-        // If another path led to the head, its index would list a part without values.
+        // If another path led to the head and shared its index, that would list a part without values.
         let is_alone = self.map.head() == Some(number) || self.map.binds_content();
         let id = if is_alone { None } else { source.file_id() };
         let index = match self.map.shard_index(number, &self.settings).or_else(|| self.shards.index(id)) {
@@ -168,7 +169,8 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Ok(Reader(OpenFile { index, source }))
     }
 
-    /// The settings of one file: the files that have values share the limits on the work that a set may cause.
+    /// Returns the settings of one file: the files that have values share the limits on the work that a set
+    /// may cause.
     fn settings_of(&self, number: usize) -> OpenSettings {
         let head = self.map.head();
         if head == Some(number) {
@@ -187,7 +189,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         }
     }
 
-    /// Opens every file and looks for every tensor.
+    /// Opens every file and looks up every tensor.
     pub(super) async fn open_all(&self) -> Result<(), MapError<M>> {
         for number in 0..self.shards.len() {
             self.shard(number).await.map_err(|error| self.named(error))?;
@@ -198,7 +200,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Ok(())
     }
 
-    /// The tensor as the index of its open file, or of the set, describes it.
+    /// Returns the tensor as described by the index of its open file, or of the set.
     pub(super) fn info_in<'s>(
         &'s self,
         known: &Known<'s, M::Index, F::File>,
@@ -223,7 +225,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         }
     }
 
-    /// Where the tensor at a position is: the number of its file, and its place there.
+    /// Returns the number of the file of the tensor at a position, and the place of the tensor there.
     ///
     /// # Errors
     /// If there is no such tensor, or its file cannot be opened or does not have it.
@@ -238,7 +240,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         Ok(Known { shard, place, number })
     }
 
-    /// The metadata of one file of the set, as the format has it.
+    /// Returns the metadata of one file of the set in the type of the format.
     ///
     /// # Errors
     /// If the file cannot be opened, or its metadata does not decode.
@@ -250,7 +252,8 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         shard.index().metadata(shard.source()).await.map_err(|error| self.within(number, error))
     }
 
-    /// The size of a file as the index states it, else its actual size; `None` if it cannot be opened.
+    /// Returns the size of a file as the index states it, otherwise its actual size; `None` if it cannot be
+    /// opened.
     pub(super) async fn size(&self, number: usize) -> Option<u64> {
         match self.map.stated_size(number) {
             Some(stated) => Some(stated),
@@ -262,7 +265,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         self.map.path(number).unwrap_or_default()
     }
 
-    /// The number of a file in claims: one number for all paths that lead to the same file.
+    /// Returns the number of a file in claims, which is the same for all paths that lead to the same file.
     pub(super) fn one_number(&self, number: usize, shard: &OpenFile<M::Index, F::File>) -> usize {
         self.shards.one_number(number, shard.source().file_id())
     }

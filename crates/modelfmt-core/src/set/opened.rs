@@ -1,4 +1,4 @@
-//! Reading a set: finds the file of a tensor, and does there what [`OpenFile`] does.
+//! Reads a set: finds the file of a tensor, and reads that file like [`OpenFile`].
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use tensor_core::{Bytes, TensorInfo};
 
 use super::open::Known;
 use super::{MapError, OpenSet, Placed, ShardMap};
-use crate::claims::{Claims, ObservedSource, Wanted};
+use crate::claims::{Claims, ObservedSource, WantedRange};
 use crate::error::{AnyError, Error};
 use crate::execution::Execution;
 use crate::extent::Extent;
@@ -22,7 +22,7 @@ use crate::table::{Location, Place, Stored};
 use crate::value::{Object, Value};
 
 impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
-    /// The values of a tensor that its file does not list; the index of the set states its place.
+    /// Returns the values of a tensor that its file does not list; the index of the set states its place.
     async fn plain_bytes<'s>(
         &'s self,
         known: &Known<'s, M::Index, F::File>,
@@ -50,7 +50,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         source.fetch(within.range()).await.map_err(|source| Error::Io { at, len, source })
     }
 
-    /// Values, checked against the digests in their file and in the index of the set.
+    /// Returns values, checked against the digests in their file and in the index of the set.
     async fn checked<'s>(
         &self,
         known: &Known<'s, M::Index, F::File>,
@@ -72,7 +72,7 @@ impl<M: ShardMap, F: FetchFiles> OpenSet<M, F> {
         read.bytes(which).await.map_err(|error| self.once_within(number, error))
     }
 
-    /// The error with the file of the set in which it occurred, unless it names that already.
+    /// Adds the file of the set in which an error occurred, unless the error already names it.
     fn once_within(&self, number: usize, error: MapError<M>) -> MapError<M> {
         let part = self.map.part(number);
         match &error {
@@ -221,8 +221,8 @@ impl<M: ShardMap, F: FetchFiles> Opened for OpenSet<M, F> {
         read.map_err(|source| self.within(file, Error::Io { at, len, source }))
     }
 
-    /// A file to which several paths lead has its claims once.
-    async fn claims(&self, wanted: &[Wanted]) -> Result<Claims, MapError<M>> {
+    /// Adds the claims of a file only once, even if several paths lead to it.
+    async fn claims(&self, wanted: &[WantedRange]) -> Result<Claims, MapError<M>> {
         let mut all = Vec::with_capacity(wanted.len());
         for wanted in wanted {
             let Known { shard, place, number } = self.known(wanted.position).await?;
@@ -274,7 +274,8 @@ impl<M: ShardMap, F: FetchFiles> Opened for OpenSet<M, F> {
         keys.map(|keys| self.map.flatten(keys)).map_err(|error| self.within(number, error))
     }
 
-    /// The format's own details, and `files`: path and size of each. The size is null for a file that cannot be opened.
+    /// Returns the format's own details, and `files`: the path and size of each. The size is null for a file
+    /// that cannot be opened.
     async fn details(&self) -> Result<Object, MapError<M>> {
         let mut details = match self.map.described_by() {
             Some(number) => self.shard(number).await?.index().details(),
@@ -337,7 +338,8 @@ impl<M: ShardMap, F: Files> OpenedNow for OpenSet<M, F> {
 }
 
 impl<M: ShardMap, F: Files> OpenSet<M, F> {
-    /// A file of the set, opened if necessary. Threads that need the same file wait for the one that opens it.
+    /// Returns a file of the set, opened if necessary. Threads that need the same file wait for the one that
+    /// opens it.
     pub(super) fn shard_now(&self, number: usize) -> Result<&super::Shard<M, F::Source>, MapError<M>> {
         if number < self.shards.len() {
             return self.shards.get(number, || now(self.open(number)));

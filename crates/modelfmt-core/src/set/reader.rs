@@ -1,4 +1,4 @@
-//! The methods that only readers of sets have: opening, and access to the files.
+//! The methods that only readers of sets have: for opening, and for access to the files.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -19,7 +19,7 @@ use crate::source::{FileSource, Folder};
 use crate::source::{Files, Source};
 use crate::value::Value;
 
-/// The options by which the files of a set are opened.
+/// The options for opening the files of a set.
 type Options<M> = OpenOptions<<M as ShardMap>::Index>;
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -32,7 +32,7 @@ impl<M: ShardMap> Reader<OpenSet<M, Folder>> {
         Self::open_with(path, &Options::<M>::new())
     }
 
-    /// Opens a set with options of your own.
+    /// Opens a set with the given options.
     ///
     /// # Errors
     /// If the index cannot be read, breaks a rule or exceeds a limit.
@@ -46,8 +46,8 @@ impl<M: ShardMap> Reader<OpenSet<M, Folder>> {
     }
 }
 
-/// An open set. Opening it reads its index. A file is opened when one of its tensors is read, or, if the index has neither dtypes
-/// nor shapes, when a tensor is described.
+/// An open set. Opening reads its index. A file is opened when one of its tensors is read or, if the index
+/// has neither dtypes nor shapes, when a tensor is described.
 impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
     /// Opens the set whose index is the file `index` of `files`; the other files are in the same folder.
     ///
@@ -57,7 +57,7 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         Self::from_files_with(files, index, &Options::<M>::new())
     }
 
-    /// Opens the set whose index is the file `index` of `files`, with options of your own.
+    /// Opens the set whose index is the file `index` of `files`, with the given options.
     ///
     /// # Errors
     /// If the index cannot be read, breaks a rule or exceeds a limit.
@@ -65,7 +65,7 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         now(OpenSet::from_files(files, index, options.settings())).map(Self)
     }
 
-    /// Opens the set whose index is in `source`, and whose files `files` opens.
+    /// Opens the set whose index is in `source`; `files` opens its files.
     ///
     /// # Errors
     /// If the index cannot be read, breaks a rule or exceeds a limit.
@@ -98,10 +98,11 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         Self(OpenSet::with_index(map, files, options.settings().clone()))
     }
 
-    /// A file of the set, counted from 0, and opened if necessary. Opening is tried only once.
+    /// Returns a file of the set, counted from 0. Opens it if necessary; opening is tried only once.
     ///
     /// # Errors
-    /// If there is no such file, it cannot be opened, has another size than the index states, or breaks a rule.
+    /// If there is no such file, it cannot be opened, its size is not the one that the index states, or it
+    /// breaks a rule.
     pub fn shard(&self, number: usize) -> Result<&Shard<M, F::Source>, MapError<M>> {
         self.0.shard_now(number)
     }
@@ -114,7 +115,8 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         now(self.0.open_all())
     }
 
-    /// The tensor at a position, without its values. Its file is opened if the index does not say what the tensor is.
+    /// Returns the tensor at a position, without its values. Its file is opened if the index does not
+    /// describe the tensor.
     ///
     /// # Errors
     /// If there is no such tensor, or its file cannot be opened or does not have it.
@@ -122,21 +124,21 @@ impl<M: ShardMap, F: Files> Reader<OpenSet<M, F>> {
         self.0.info_now(position).map_err(|error| self.0.named(error))
     }
 
-    /// The tensors in the order of the index, as [`info`](Self::info) returns them.
+    /// Returns the tensors in the order of the index: see [`info`](Self::info).
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = Result<TensorInfo<'_>, MapError<M>>> {
         (0..self.0.index().tensor_count()).map(|position| self.info(position))
     }
 
-    /// The position of the tensor with that name.
+    /// Returns the position of the tensor with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.0.index().find(name)
     }
 
-    /// The model's metadata, as [`Container::metadata`](crate::Container::metadata) returns it.
+    /// Returns the model's metadata: see [`Container::metadata`](crate::Container::metadata).
     ///
     /// # Errors
-    /// If it is in a file that cannot be opened, or does not decode.
+    /// If the metadata is in a file that cannot be opened, or does not decode.
     pub fn metadata_tree(&self) -> Result<Value, MapError<M>> {
         now(self.0.metadata_tree()).map_err(|error| self.0.named(error))
     }
@@ -152,7 +154,7 @@ impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
         Self::from_files_with(files, index, &Options::<M>::new()).await
     }
 
-    /// Opens the set whose index is the file `index` of `files`, with options of your own.
+    /// Opens the set whose index is the file `index` of `files`, with the given options.
     ///
     /// # Errors
     /// If the index cannot be read, breaks a rule or exceeds a limit.
@@ -174,7 +176,8 @@ impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
         self.0.open_all().await
     }
 
-    /// The tensor at a position, without its values. Its file is opened if the index does not say what the tensor is.
+    /// Returns the tensor at a position, without its values. Its file is opened if the index does not
+    /// describe the tensor.
     ///
     /// # Errors
     /// If there is no such tensor, or its file cannot be opened or does not have it.
@@ -182,7 +185,8 @@ impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
         Opened::info(&self.0, position).await.map_err(|error| self.0.named(error))
     }
 
-    /// The tensors in the order of the index. Opens the files of all tensors that the index does not describe.
+    /// Returns the tensors in the order of the index. Opens the files of all tensors that the index does not
+    /// describe.
     ///
     /// # Errors
     /// For the first tensor whose file is missing, is broken, or does not have it.
@@ -194,7 +198,7 @@ impl<M: ShardMap, F: FetchFiles> AsyncReader<OpenSet<M, F>> {
         Ok(all)
     }
 
-    /// The position of the tensor with that name.
+    /// Returns the position of the tensor with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.0.index().find(name)

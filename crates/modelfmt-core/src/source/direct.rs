@@ -1,10 +1,11 @@
-//! Linux: reads past the page cache (`O_DIRECT`), and queries of the cache.
+//! Linux: reads that bypass the page cache (`O_DIRECT`), and queries of the cache.
 //!
-//! A read past the cache needs an offset, a length and an address that are multiples of the device's block size. If the caller's
-//! memory and the bytes in the file begin at the same place within a block, the disk writes straight into that memory. Otherwise
-//! the bytes go through an aligned buffer and are copied, which takes about an eighth of the time that a fast disk needs to read
-//! them. Several threads with a few MiB each keep a disk as busy as one queue of requests (io_uring) would. This needs no such
-//! queue: it takes `unsafe` or a large dependency, and many systems forbid it to containers.
+//! Such a read needs an offset, a length and an address that are multiples of the device's block size. If the
+//! caller's memory and the bytes in the file begin at the same position within a block, the disk writes
+//! directly into that memory. Otherwise the bytes go through an aligned buffer and are copied, which takes
+//! about an eighth of the time that a fast disk needs to read them. Several threads with a few MiB each keep
+//! a disk as busy as one queue of requests (io_uring) would. Such a queue is not used: it needs `unsafe` or a
+//! large dependency, and many systems forbid it in containers.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +16,7 @@ use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use tensor_core::AlignedBuf;
 
-/// No device has larger blocks, and no page is smaller.
+/// The block size: no device has larger blocks, and no page is smaller.
 const BLOCK: u64 = 4096;
 /// The same as a `usize`.
 const BLOCK_LEN: usize = 4096;
@@ -23,7 +24,7 @@ const BLOCK_LEN: usize = 4096;
 /// The number of places in a file at which the cache is queried.
 const PROBES: u64 = 16;
 
-/// Whether most of a file has to come from the disk, judged by a few places in it.
+/// Returns whether most of a file must come from the disk, estimated from a few places in it.
 pub(super) fn is_cold(file: &File, len: u64) -> bool {
     let is_missing = |probe: &u64| {
         let at = (len / PROBES) * probe + len / PROBES / 2;
@@ -34,16 +35,16 @@ pub(super) fn is_cold(file: &File, len: u64) -> bool {
     len >= PROBES * BLOCK && (0..PROBES).filter(is_missing).count() as u64 > PROBES / 2
 }
 
-/// Asks the page cache to forget a file.
+/// Makes the page cache drop a file, if it can.
 pub(super) fn drop_cached(file: &File) {
     let _ = fadvise(file, 0, None, Advice::DontNeed);
 }
 
-/// The shortest buffer that the disk may write to directly, if it begins at the same place within a block as the bytes do in the
-/// file.
+/// The minimum length of a buffer that the disk writes to directly, if the buffer begins at the same position
+/// within a block as the bytes do in the file.
 const DIRECT: usize = 1 << 20;
 
-/// Fills `out` past the page cache.
+/// Fills `out` without the page cache.
 ///
 /// # Errors
 /// If the file cannot be opened or read this way, or is too short.
@@ -54,7 +55,7 @@ pub(super) fn read_exact_at(
     scratch: &mut AlignedBuf,
 ) -> io::Result<()> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).map_err(|_| io::ErrorKind::Unsupported)?;
-    // Opens the same file again, whatever its path leads to now.
+    // This opens the same file again, whatever its path now leads to.
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let lead = usize::try_from(offset.next_multiple_of(BLOCK) - offset).unwrap_or(usize::MAX);
@@ -123,7 +124,7 @@ mod tests {
         let mut scratch = AlignedBuf::default();
         let mut out = vec![0; 200_123];
         if source.read_uncached(0, &mut out[..1], &mut scratch).is_err() {
-            return; // this file system has no such reads; a load then makes the usual ones
+            return; // this file system does not support such reads; a load then makes normal reads
         }
         for (at, end) in
             [(0, 200_123), (1, 200_123), (4095, 4097), (8192, 12_288), (200_122, 200_123), (7, 7)]
@@ -133,7 +134,7 @@ mod tests {
             source.read_uncached(at as u64, out, &mut scratch).unwrap();
             assert_eq!(*out, bytes[at..end], "{at}..{end}");
         }
-        // Buffers that the disk can fill itself, and others.
+        // Buffers that the disk can fill directly, and others.
         let mut memory = AlignedBuf::zeroed(bytes.len() + 2 * BLOCK_LEN).unwrap();
         for (at, end, shift) in
             [(64, 2_400_000, 0), (4096, 1_100_000, 0), (64, 2_400_000, 64), (1, 2_400_492, 0)]

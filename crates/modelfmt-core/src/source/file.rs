@@ -13,7 +13,8 @@ use super::{FileId, Files, Source, check_relative, checked_len, folder_of};
 #[cfg(all(feature = "direct", target_os = "linux"))]
 use tensor_core::AlignedBuf;
 
-/// A file that is read by position: the safe default. A file that shrinks later gives an error, never a signal.
+/// A file that is read by position: the safe default. If the file shrinks later, reads return an error and
+/// never cause a signal.
 #[derive(Debug)]
 pub struct FileSource {
     file: Handle,
@@ -28,7 +29,7 @@ enum Handle {
         path: Option<PathBuf>,
         version: FileVersion,
     },
-    /// One of many files, which is closed while others are read, and opened again.
+    /// One of many files. It is closed while others are read, and opened again.
     Pooled(Pooled),
 }
 
@@ -38,7 +39,7 @@ impl FileSource {
     /// # Errors
     /// If it cannot be opened, or is a folder, pipe or device.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        // A pipe would block in open(2), so look first; the check after opening is the one that counts.
+        // A pipe would block in open(2), so check first; the check after opening is the one that counts.
         let path = path.as_ref();
         require_file(&std::fs::metadata(path)?)?;
         Self::named(File::open(path)?, Some(path.to_owned()))
@@ -60,7 +61,7 @@ impl FileSource {
         Ok(Self { len, id, file: Handle::Open { file, path, version } })
     }
 
-    /// Opens a file as [`open`](Self::open) does, and keeps it in a pool.
+    /// Opens a file like [`open`](Self::open), and keeps it in a pool.
     fn pooled(path: PathBuf, pool: &Arc<Pool>) -> io::Result<Self> {
         require_file(&std::fs::metadata(&path)?)?;
         let file = File::open(&path)?;
@@ -72,7 +73,7 @@ impl FileSource {
 }
 
 impl FileSource {
-    /// The version of the file when it was opened.
+    /// Returns the version of the file when it was opened.
     #[must_use]
     pub const fn version(&self) -> &FileVersion {
         match &self.file {
@@ -111,7 +112,7 @@ impl Source for FileSource {
         self.with(|file| read_exact_at(file, offset, out))
     }
 
-    /// Asks the system for the file's time of change and length, and compares.
+    /// Compares the file's current modification time and length with those at opening.
     fn is_unchanged(&self) -> bool {
         match &self.file {
             Handle::Open { file, version, .. } => {
@@ -153,7 +154,7 @@ impl Source for FileSource {
         true
     }
 
-    /// The path by which it was opened.
+    /// Returns the path with which the file was opened.
     fn name(&self) -> Option<Cow<'_, str>> {
         match &self.file {
             Handle::Open { path, .. } => path.as_ref().map(|path| path.to_string_lossy()),
@@ -162,10 +163,10 @@ impl Source for FileSource {
     }
 }
 
-/// Fills `out` with the bytes of a file from `offset` on; its cursor does not matter.
+/// Fills `out` with the bytes of a file from `offset` on. The file's cursor does not matter.
 ///
 /// # Errors
-/// If the file ends before that, or cannot be read.
+/// If the file ends too early, or cannot be read.
 #[cfg(unix)]
 pub fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
@@ -174,7 +175,7 @@ pub fn read_exact_at(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()>
 /// Fills `out` with the bytes of a file from `offset` on, and moves its cursor.
 ///
 /// # Errors
-/// If the file ends before that, or cannot be read.
+/// If the file ends too early, or cannot be read.
 #[cfg(windows)]
 pub fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Result<()> {
     while !out.is_empty() {
@@ -191,8 +192,8 @@ pub fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> io::Re
     Ok(())
 }
 
-/// The files of a folder, for sets of files. At most 16 of them stay open, however many are in use. The others are opened again
-/// when they are read, and it is an error if such a file has changed.
+/// The files of a folder, for sets of files. At most 16 of them stay open, however many are in use. The
+/// others are opened again when they are read; if such a file has changed, that is an error.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -200,7 +201,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// The folder at `path`. Nothing is opened yet.
+    /// Creates the value for the folder at `path`. Nothing is opened yet.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), pool: Arc::default() }
@@ -211,13 +212,13 @@ impl Folder {
         &self.pool
     }
 
-    /// The folder that holds `file`.
+    /// Creates the value for the folder that contains `file`.
     #[must_use]
     pub fn containing(file: &Path) -> Self {
         Self::new(folder_of(file))
     }
 
-    /// The path of the folder.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,4 +1,4 @@
-//! The files of a set: opened by a relative path, never outside their folder.
+//! The files of a set, which are opened by a relative path, never outside their folder.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,11 +17,11 @@ pub trait Files {
     /// Opens the file at `path`, as the set's index names it.
     ///
     /// # Errors
-    /// If there is none, it cannot be opened, or the path breaks [`check_relative`].
+    /// If there is no such file, it cannot be opened, or the path breaks [`check_relative`].
     fn open(&self, path: &str) -> io::Result<Self::Source>;
 }
 
-/// The files of a set behind one type, which can be shared; made by [`shared_files`].
+/// The type-erased files of a set, which can be shared. Use [`shared_files`] to create it.
 pub type SharedFiles = Arc<dyn Files<Source = BoxSource> + Send + Sync>;
 
 /// Erases the type of the files of a set.
@@ -74,7 +74,7 @@ const ABSOLUTE: &str = "the path is absolute; files of a set must be in its fold
 const PARENT: &str = "the path has a component `..`; files of a set must be in its folder";
 const CHARACTER: &str = "the path has a character that file systems read differently (a backslash, a colon or a control character)";
 const TOO_LONG: &str = "the path is longer than 4,096 bytes";
-/// The same path may be spelled in another way.
+/// The same path can be spelled in several ways.
 const TWICE: &str = "the set lists this file twice";
 
 /// Checks that a path of a set stays inside the set's folder on every system: relative, no `..`, no drive prefix, no
@@ -102,8 +102,8 @@ pub fn check_relative(path: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The paths of a set, each of which must be listed only once. Otherwise a small index could have one large file opened and read
-/// again for each of the many ways to spell its path.
+/// The paths of a set, each of which may be listed only once. Otherwise a small index could have one large
+/// file opened and read again for each of the many spellings of its path.
 #[derive(Clone, Debug, Default)]
 pub struct SetPaths(NameTable);
 
@@ -125,7 +125,7 @@ impl SetPaths {
     }
 }
 
-/// The folder that holds a file: `.` for a bare name.
+/// Returns the folder that contains a file: `.` for a bare name.
 #[must_use]
 pub fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))

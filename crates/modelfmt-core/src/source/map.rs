@@ -1,4 +1,4 @@
-//! Memory maps. The only module of the library with `unsafe` in it.
+//! Memory maps. This is the only module of the library that contains `unsafe`.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 use super::Source;
 use tensor_core::Bytes;
 
-/// A file mapped into memory: reading it copies nothing.
+/// A file mapped into memory. Reading it copies nothing.
 #[derive(Debug)]
 pub struct Mmap(Option<memmap2::Mmap>);
 
@@ -17,9 +17,9 @@ impl Mmap {
     /// Maps a regular file.
     ///
     /// # Safety
-    /// A map shows what other processes do to the file. While the map exists, no process may write to the file or shorten it: a
-    /// write changes bytes behind a `&[u8]`, and a read past the new end ends the process with SIGBUS. Rust cannot check this;
-    /// the caller promises it.
+    /// A map shows the changes that other processes make to the file. While the map exists, no process may
+    /// write to the file or shorten it: a write changes bytes behind a `&[u8]`, and a read past the new end
+    /// terminates the process with SIGBUS. Rust cannot check this; the caller must guarantee it.
     ///
     /// # Errors
     /// If the file cannot be opened or mapped, or is not a regular file.
@@ -28,22 +28,22 @@ impl Mmap {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
-        // SAFETY: this function's own contract, which its caller promises.
+        // SAFETY: this function has the same contract, which its caller guarantees.
         unsafe { Self::new(&file) }
     }
 
-    /// Maps an open file. An empty file makes an empty map.
+    /// Maps an open file. An empty file gives an empty map.
     ///
     /// # Safety
     /// No process may change or shorten the file while the map exists: see [`Mmap::open`].
     ///
     /// # Errors
-    /// If it cannot be mapped.
+    /// If the file cannot be mapped.
     pub unsafe fn new(file: &File) -> io::Result<Self> {
         if file.metadata()?.len() == 0 {
             return Ok(Self(None)); // mmap(2) refuses a length of zero
         }
-        // SAFETY: this function's own contract, which its caller promises.
+        // SAFETY: this function has the same contract, which its caller guarantees.
         Ok(Self(Some(unsafe { memmap2::Mmap::map(file)? })))
     }
 }

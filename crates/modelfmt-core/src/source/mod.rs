@@ -1,4 +1,4 @@
-//! Where bytes come from: memory, files, maps, or anything that answers "give me this range".
+//! Sources of bytes: memory, files, maps, or anything that answers "give me this range".
 
 #[cfg(all(feature = "direct", target_os = "linux"))]
 mod direct;
@@ -27,15 +27,16 @@ pub use map::Mmap;
 pub use pool::FileVersion;
 pub use share::Share;
 
-/// Random-access bytes of a fixed length.
+/// Random access to a fixed number of bytes.
 ///
-/// A reader asks for the ranges that it needs and for no others. Implement this for a browser's file handle, an
-/// HTTP client or an object store; only [`len`](Source::len) and [`read_into`](Source::read_into) are needed.
+/// A reader requests only the ranges that it needs. Implement this for a browser's file handle, an HTTP
+/// client or an object store; only [`len`](Source::len) and [`read_into`](Source::read_into) are required.
 ///
-/// The contract, which [`contract_test`] checks: a range must lie within `0..len`, else the result is an error of kind
-/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof); an empty range is valid anywhere up to and including the end; nothing panics.
+/// [`contract_test`] checks the contract: a range must be within `0..len`, otherwise the result is an error
+/// of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof); an empty range is valid anywhere up to and
+/// including the end; nothing panics.
 pub trait Source {
-    /// The number of bytes, which never changes.
+    /// Returns the number of bytes, which never changes.
     fn len(&self) -> u64;
 
     /// Fills `out` with the bytes from `offset` on.
@@ -44,7 +45,7 @@ pub trait Source {
     /// If the range is not within the source, or cannot be read.
     fn read_into(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// The bytes of `range`: borrowed where they are in memory, else read into an aligned buffer.
+    /// Returns the bytes of `range`: borrowed if they are in memory, otherwise read into an aligned buffer.
     ///
     /// # Errors
     /// If the range is not within the source, is longer than memory can hold, or cannot be read.
@@ -55,71 +56,72 @@ pub trait Source {
         Ok(Bytes::Owned(buffer))
     }
 
-    /// All bytes, if they are in memory already.
+    /// Returns all bytes, if they are already in memory.
     fn as_slice(&self) -> Option<&[u8]> {
         None
     }
 
-    /// This source, if threads may share it. Only then is work done on several threads.
+    /// Returns this source, if threads may share it. Only then is work done on several threads.
     fn shared(&self) -> Option<&(dyn Source + Sync)> {
         None
     }
 
-    /// Whether a short read costs little more than a copy of its bytes, as from memory or a local file. Code that works on bytes
-    /// in several steps then reads pieces that stay in a core's own cache; otherwise it reads as much as it can at once.
+    /// Returns whether a short read costs little more than copying its bytes, such as from memory or a local
+    /// file. Code that works on bytes in several steps then reads pieces that stay in a core's own cache;
+    /// otherwise it reads as much as possible at once.
     fn is_near(&self) -> bool {
         self.as_slice().is_some()
     }
 
-    /// The identity of the file behind it, if the system can tell it from other files. Two sources with the same identity hold
-    /// the same bytes.
+    /// Returns the identity of the file, if the system can distinguish it from other files. Two sources with
+    /// the same identity hold the same bytes.
     fn id(&self) -> Option<FileId> {
         None
     }
 
-    /// Its name in errors, if it has one: for a file, its path.
+    /// Returns the name of the source for errors, if it has one: for a file, its path.
     fn name(&self) -> Option<Cow<'_, str>> {
         None
     }
 
-    /// Whether the content is still what it was when the source was made, as far as that is known; a file is asked for its length
-    /// and its time of change. Loads ask before and after.
+    /// Returns whether the content is still what it was when the source was created, as far as that is known.
+    /// For a file, this compares its length and modification time. Loads call this before and after reading.
     fn is_unchanged(&self) -> bool {
         true
     }
 
-    /// Whether reads that bypass the system's cache would be faster, as far as that is known: whether little of the content is in
-    /// the cache.
+    /// Returns whether reads that bypass the system's cache would be faster, as far as that is known: whether
+    /// little of the content is in the cache.
     fn is_cold(&self) -> bool {
         false
     }
 
-    /// Fills `out` with the bytes from `offset` on, bypassing the system's cache if there is one. `scratch` is a buffer that the
-    /// caller keeps from call to call.
+    /// Fills `out` with the bytes from `offset` on, bypassing the system's cache if there is one. `scratch`
+    /// is a buffer that the caller keeps between calls.
     ///
     /// # Errors
-    /// If the range is not within the source, or cannot be read, or not past the cache.
+    /// If the range is not within the source, or cannot be read, or not without the cache.
     fn read_uncached(&self, offset: u64, out: &mut [u8], scratch: &mut AlignedBuf) -> io::Result<()> {
         let _ = scratch;
         self.read_into(offset, out)
     }
 
-    /// The share of this process, if several processes divide a job over the bytes among them.
+    /// Returns the share of this process, if several processes divide a job over the bytes.
     fn share(&self) -> Option<&Share> {
         None
     }
 
-    /// For a source that verifies what it reads: the source below it, if the verified bytes include hashes of all other bytes. It
-    /// is for code that checks each byte by these hashes before anybody uses it. That takes one pass over the bytes, where this
-    /// source may need two.
+    /// For a source that verifies what it reads, returns the wrapped source, if the verified bytes include
+    /// hashes of all other bytes. This is for code that checks each byte by these hashes before it is used.
+    /// That takes one pass over the bytes, where this source may need two.
     fn unproved(&self) -> Option<Unproved<'_>> {
         None
     }
 
-    /// Asks the system's cache to drop the bytes. This is only a hint; nothing is reported.
+    /// Asks the system's cache to drop the bytes. This is only a hint and never fails.
     fn drop_cached(&self) {}
 
-    /// Whether there are no bytes.
+    /// Returns whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -133,13 +135,13 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The file with that number on that volume.
+    /// Creates the identity of the file with this number on this volume.
     #[must_use]
     pub const fn new(volume: u64, number: u64) -> Self {
         Self { volume, number }
     }
 
-    /// The file that has these properties; `None` where the system does not say.
+    /// Returns the identity of the file with this metadata; `None` if the system does not provide it.
     #[must_use]
     #[cfg(not(target_arch = "wasm32"))]
     pub fn from_metadata(metadata: &std::fs::Metadata) -> Option<Self> {
@@ -159,11 +161,11 @@ impl FileId {
 /// A boxed source of any type, which can be stored, sent and shared.
 pub type BoxSource = Box<dyn Source + Send + Sync>;
 
-/// The length of `range` if it lies within `0..end`, as the contract of [`Source`] asks.
+/// Returns the length of `range` if it is within `0..end`, as the contract of [`Source`] requires.
 ///
 /// # Errors
-/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if it does not; [`OutOfMemory`](io::ErrorKind::OutOfMemory) if the length does
-/// not fit into `usize`.
+/// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the range is not within `0..end`;
+/// [`OutOfMemory`](io::ErrorKind::OutOfMemory) if the length does not fit `usize`.
 pub fn checked_len(range: &Range<u64>, end: u64) -> io::Result<usize> {
     match range.end.checked_sub(range.start) {
         Some(len) if range.end <= end => usize::try_from(len).map_err(|_| {
@@ -245,12 +247,12 @@ forward! {
     [S: Source] Arc<S>;
 }
 
-/// Bytes that are not verified yet; the reader has to check them. See [`Source::unproved`].
+/// Bytes that are not verified yet. The reader must check them. See [`Source::unproved`].
 #[derive(Clone, Copy)]
 pub struct Unproved<'a>(&'a (dyn Source + Sync));
 
 impl<'a> Unproved<'a> {
-    /// Wraps the source below one that verifies it.
+    /// Wraps a source whose bytes another source would verify.
     #[must_use]
     pub const fn new(source: &'a (dyn Source + Sync)) -> Self {
         Self(source)
@@ -283,10 +285,11 @@ impl Source for &[u8] {
     }
 }
 
-/// Checks that a source keeps the contract of [`Source`] and holds `expected`. Use it to test your own implementation.
+/// Checks that a source keeps the contract of [`Source`] and holds `expected`. Use it to test your own
+/// implementation.
 ///
 /// # Errors
-/// The clause of the contract that it breaks, as a sentence.
+/// The rule of the contract that the source breaks, as a sentence.
 pub fn contract_test(source: &dyn Source, expected: &[u8]) -> Result<(), String> {
     let len = source.len();
     let clause = |good: bool, text: &str| if good { Ok(()) } else { Err(text.to_owned()) };
@@ -366,7 +369,7 @@ mod tests {
         assert!(FileSource::open(folder.path()).is_err(), "a folder is no source");
         #[cfg(feature = "mmap")]
         #[allow(unsafe_code)]
-        // SAFETY: nobody else knows this temporary file.
+        // SAFETY: nothing else uses this temporary file.
         let map = unsafe { Mmap::open(&path) }.unwrap();
         #[cfg(feature = "mmap")]
         contract_test(&map, TEXT).unwrap();

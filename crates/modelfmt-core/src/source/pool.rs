@@ -9,7 +9,8 @@ use std::time::SystemTime;
 
 use super::FileId;
 
-/// The most files that a pool keeps open: few enough that two sets can be compared by a process that may open 64 files.
+/// The maximum number of files that a pool keeps open: so few that a process that may open 64 files can
+/// compare two sets.
 const MAX_OPEN: usize = 16;
 
 /// The open files, the most recently read last.
@@ -60,7 +61,7 @@ pub(super) struct Pooled {
     version: FileVersion,
 }
 
-/// What tells whether a file has changed: its identity, its length, and the time of its last change.
+/// The properties that show whether a file has changed: its identity, its length, and its modification time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileVersion {
     id: Option<FileId>,
@@ -69,15 +70,15 @@ pub struct FileVersion {
 }
 
 impl FileVersion {
-    /// The version of the file at `path`, as it is now.
+    /// Returns the current version of the file at `path`.
     ///
     /// # Errors
-    /// If the system cannot tell.
+    /// If the system cannot read the file's metadata.
     pub fn of(path: impl AsRef<Path>) -> io::Result<Self> {
         std::fs::metadata(path).map(|metadata| Self::from_metadata(&metadata))
     }
 
-    /// The version of the file that has these metadata.
+    /// Returns the version of the file with this metadata.
     #[must_use]
     pub fn from_metadata(metadata: &Metadata) -> Self {
         Self { id: FileId::from_metadata(metadata), len: metadata.len(), modified: metadata.modified().ok() }
@@ -101,14 +102,14 @@ impl Pooled {
         &self.version
     }
 
-    /// Whether the file has not changed since it was opened.
+    /// Returns whether the file has not changed since it was opened.
     pub(super) fn is_unchanged(&self) -> bool {
         self.with(|file| Ok(FileVersion::from_metadata(&file.metadata()?) == self.version)).unwrap_or(false)
     }
 
     /// Calls `act` with the open file.
     pub(super) fn with<T>(&self, act: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
-        // A file in use stays open, whatever else is read meanwhile.
+        // A file in use stays open, even if others are read at the same time.
         let known = self.pool.lock().get(self.number);
         let file = match known {
             Some(file) => file,
@@ -156,7 +157,7 @@ mod tests {
             }
         }
         contract_test(&sources[3], &[3; 10]).unwrap();
-        // A closed file must be unchanged when it is opened again; an open file is simply read on.
+        // A closed file must be unchanged when it is opened again; an open file is still read.
         for n in [0, 99] {
             std::fs::remove_file(folder.path().join(name(n))).unwrap();
             std::fs::write(folder.path().join(name(n)), [7; 10]).unwrap();

@@ -1,4 +1,5 @@
-//! Jobs that several processes divide among them where threads cannot be had: workers of a web page share no memory.
+//! Divides a job among several processes where threads are not available: workers of a web page share no
+//! memory.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,16 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ledger::Parcel as _;
 
-/// The most bytes of notes that one process makes. Pieces that it could not note are left to the last process.
+/// The maximum number of bytes of notes that one process makes. Pieces without a note are left to the last
+/// process.
 const MOST: usize = 64 << 20;
-/// The length of the head of a note: the number of the scan, the number of the piece, and the length of the note.
+/// The length of the head of a note: the number of the scan, the number of the piece, and the length of the
+/// note.
 const HEAD: usize = 20;
 
 /// One process's share of a job over a file, such as its verification.
 ///
-/// Each process does the job on a source that [has a share](crate::Source::share), but looks only at its part of each scan's
-/// pieces, and notes the results; its own result of the job is meaningless. At the end one process does the job again with all
-/// notes. It reads no piece that has a note, and comes to the same result as a process alone.
+/// Each process does the job on a source that [has a share](crate::Source::share), but computes only its part
+/// of each scan's pieces, and notes the results. Its own result of the job is meaningless. Finally, one
+/// process does the job again with all notes. It does not read pieces that have a note, and gets the same
+/// result as a process that does the whole job.
 ///
 /// Notes are trusted as much as the processes that made them.
 #[derive(Debug)]
@@ -32,19 +36,19 @@ enum Role {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of scans that have begun. A job begins the same scans in the same order in every process.
+    /// The number of scans that have started. A job starts the same scans in the same order in every process.
     scans: u64,
     notes: Vec<u8>,
 }
 
 impl Share {
-    /// The share of a process that looks at part `number` of `of` equal parts, and notes the results.
+    /// Creates the share of a process that computes part `number` of `of` equal parts, and notes the results.
     #[must_use]
     pub fn part(number: u64, of: u64) -> Self {
         Self { role: Role::Part { number, of: of.max(1) }, state: Mutex::default() }
     }
 
-    /// The share of the last process, with the concatenated notes of all parts.
+    /// Creates the share of the last process, with the concatenated notes of all parts.
     #[must_use]
     pub fn whole(notes: Vec<u8>) -> Self {
         let mut places = HashMap::new();
@@ -56,7 +60,7 @@ impl Share {
         Self { role: Role::Whole { notes, places }, state: Mutex::default() }
     }
 
-    /// The notes so far; they are empty afterwards.
+    /// Takes the notes so far, which are then empty.
     #[must_use]
     pub fn take_notes(&self) -> Vec<u8> {
         std::mem::take(&mut self.state().notes)
@@ -78,7 +82,7 @@ impl Share {
         notes.get(places.get(&(scan, piece))?.clone())
     }
 
-    /// Whether this process looks at a piece that has no note.
+    /// Returns whether this process computes a piece that has no note.
     pub(crate) fn looks_at(&self, piece: u64, count: u64, is_noted: bool) -> bool {
         match self.role {
             Role::Whole { .. } => true,
@@ -90,11 +94,12 @@ impl Share {
         }
     }
 
-    /// Whether the byte or piece at `place` of `total` is in this part.
+    /// Returns whether the byte or piece at `place` of `total` is in this part.
     pub(crate) fn takes(&self, place: u128, total: u128) -> bool {
         match self.role {
             Role::Whole { .. } => true,
-            // Products that overflow do not occur for real files; what no part takes is left to the last process.
+            // Products that overflow do not occur for real files. Pieces that are in no part are left to the
+            // last process.
             Role::Part { number, of } => {
                 place.saturating_mul(u128::from(of)) / total.max(1) == u128::from(number)
             }
@@ -115,7 +120,7 @@ impl Share {
     }
 }
 
-/// The numbers of scan and piece of the note at byte `at`, and the range of its content.
+/// Returns the numbers of the scan and the piece of the note at byte `at`, and the range of its content.
 fn note_at(notes: &[u8], at: usize) -> Option<((u64, u64), Range<usize>)> {
     let mut head = notes.get(at..)?;
     let (scan, piece, len) = (u64::take(&mut head)?, u64::take(&mut head)?, u32::take(&mut head)?);

@@ -1,4 +1,4 @@
-//! Adapters as llama.cpp reads them: GGUF with `NAME.lora_a` and `NAME.lora_b`.
+//! Adapters of llama.cpp: GGUF with `NAME.lora_a` and `NAME.lora_b`.
 
 use modelfmt_core::author::Shortened;
 use modelfmt_model::error::Result;
@@ -6,10 +6,10 @@ use modelfmt_model::model::Model;
 
 use super::{Change, Delta, EMBEDDING, Kind, Orientation, Pairs, f64_of, failed, rank};
 
-/// What the adapter changes; `None` if the model is no GGUF.
+/// Returns the changes of the adapter; `None` if the model is not a GGUF.
 ///
 /// # Errors
-/// If it is a GGUF and no adapter, or one that is not understood.
+/// If it is a GGUF and not an adapter, or an adapter that is not understood.
 pub(super) fn changes(model: &Model) -> Result<Option<Vec<Change>>> {
     let keys = model.common_metadata()?.keys;
     let text = |key: &str| keys.get(key).and_then(|value| value.as_str());
@@ -45,7 +45,7 @@ pub(super) fn changes(model: &Model) -> Result<Option<Vec<Change>>> {
         } else {
             (rank(model, &base, (a, b))?, Orientation::Plain)
         };
-        // llama.cpp takes an alpha of 0 for the rank.
+        // llama.cpp takes the rank instead of an alpha of 0.
         let number = if alpha == 0.0 { 1.0 } else { alpha / f64_of(rank) };
         changes.push(Change { base, kind: Kind::Delta(Delta { a, b, number, orientation }) });
     }

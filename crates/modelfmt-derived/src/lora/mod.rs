@@ -1,7 +1,7 @@
 //! Adapters (LoRA): what they add to the weights of a base, as programs over the tensors of both.
 //!
-//! A weight becomes `W + scale · B · A` in f32: products are added in the order of the rank, and the sum is rounded once to the dtype of
-//! the base. So the result does not depend on the number of threads.
+//! A weight becomes `W + scale · B · A` in f32: products are added in the order of the rank, and the sum is
+//! rounded once to the dtype of the base. So the result does not depend on the number of threads.
 
 mod gguf;
 pub(super) mod peft;
@@ -18,12 +18,12 @@ use modelfmt_rules::options::{ConvertOptions, LoraRule};
 use modelfmt_rules::wording::{Choice, Note};
 use tensor_program::ProgramError;
 
-/// The tensor of llama.cpp whose matrices lie the other way round.
+/// llama.cpp's name of the tensor whose matrices are oriented the other way round.
 pub(super) const EMBEDDING: &str = "token_embd.weight";
 
 /// What an adapter does to one tensor of the base.
 pub(super) struct Change {
-    /// The name of the tensor, as the adapter has it.
+    /// The name of the tensor in the adapter.
     pub(super) base: String,
     pub(super) kind: Kind,
 }
@@ -31,12 +31,12 @@ pub(super) struct Change {
 pub(super) enum Kind {
     /// Adds the product of two matrices of the adapter, times a number.
     Delta(Delta),
-    /// Takes the place of the tensor: the position in the adapter.
+    /// Replaces the tensor by the tensor of the adapter at this position.
     Replaces(usize),
 }
 
-/// Positions in the adapter. The product is `b · a`, of shapes `[rows, rank]` and `[rank, columns]`, where each may have to be
-/// transposed first.
+/// The matrices of a product, by their positions in the adapter. The product is `b · a`, of shapes
+/// `[rows, rank]` and `[rank, columns]`, where each may have to be transposed first.
 pub(super) struct Delta {
     pub(super) a: usize,
     pub(super) b: usize,
@@ -45,43 +45,43 @@ pub(super) struct Delta {
     pub(super) orientation: Orientation,
 }
 
-/// How the product lies in the weight.
+/// The orientation of the product in the weight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Orientation {
-    /// As it is.
+    /// Not transposed.
     Plain,
     /// Transposed: the weight has inputs as rows.
     Transposed,
-    /// Transposed if the weight has that shape alone, and by this rule if both fit: the adapter says it of all weights, although
-    /// some of them may be others.
+    /// Transposed, unless the weight has only the shape of the plain product. The adapter states that all
+    /// weights are transposed, but some of them may not be.
     TransposedUnlessOther,
-    /// As the embeddings of a GGUF adapter: `a · bᵀ`.
+    /// Like the embeddings of a GGUF adapter: `a · bᵀ`.
     Embedding,
 }
 
-/// Which adapters are merged: those whose names are the model's before a map changes them, or after.
+/// Which adapters are merged: those that use the names of the model before a map changes them, or after.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// All: there is no map.
+    /// All adapters, because there is no map.
     Only,
-    /// Those of the hub, before the map.
+    /// Adapters with the hub's names, before the map.
     #[cfg_attr(not(feature = "gguf"), allow(dead_code, reason = "there are no maps"))]
     BeforeMap,
-    /// Those of llama.cpp, after the map.
+    /// Adapters with llama.cpp's names, after the map.
     #[cfg_attr(not(feature = "gguf"), allow(dead_code, reason = "there are no maps"))]
     AfterMap,
 }
 
-/// How adapters and bases with names of two kinds find each other.
+/// Matches adapters and bases whose names are of different kinds.
 #[derive(Clone, Copy)]
 pub(crate) struct Maps<'a> {
-    /// Gives an adapter of PEFT the names of its base, a GGUF; `None` if the base is none.
+    /// Gives a PEFT adapter the names of its base, a GGUF; `None` if the base is not a GGUF.
     pub(crate) named: &'a dyn Fn(&Model, &Model) -> Result<Option<Model>>,
-    /// What llama.cpp has for a folder of the hub; `None` for another base.
+    /// Returns what llama.cpp has for a hub folder; `None` for another base.
     pub(crate) made: &'a dyn Fn(&Model) -> Result<Option<Made>>,
 }
 
-/// What llama.cpp has for a folder of the hub.
+/// The tensors that llama.cpp has for a hub folder.
 #[derive(Default)]
 pub(crate) struct Made {
     pub(crate) architecture: String,
@@ -95,7 +95,8 @@ impl Maps<'_> {
     pub(crate) const NONE: Self = Self { named: &|_, _| Ok(None), made: &|_| Ok(None) };
 }
 
-/// The model with the adapters of the options merged into it, or the model itself, and notes about that.
+/// Merges the adapters of the options into the model, and returns it with notes. If there are none, returns
+/// the model itself.
 pub(crate) fn merged<'m>(
     model: Cow<'m, Model>,
     stage: Stage,
@@ -139,8 +140,11 @@ pub(crate) fn merged<'m>(
             })?,
         };
         let origins = model.origins(position).into_iter().map(str::to_owned).collect();
-        let fixed = model.is_fixed(position);
-        computed.push(Computed { origins, ..Computed::new(info.name.to_owned(), program).fixed(fixed) });
+        let keeps_dtype = model.keeps_dtype(position);
+        computed.push(Computed {
+            origins,
+            ..Computed::new(info.name.to_owned(), program).keep_dtype(keeps_dtype)
+        });
     }
     // Adapters may have tensors of the same names; all are found by their positions.
     let inputs = Model::joined(models, &mut |_| false)?;
@@ -155,7 +159,7 @@ struct Changed {
 }
 
 impl Changed {
-    /// The tensor with all changes, in f32 and rounded once.
+    /// Returns the tensor with all changes, computed in f32 and rounded once.
     fn program(&self, base: Program) -> std::result::Result<Program, ProgramError> {
         let dtype = base.dtype();
         let base = self.replaced.clone().unwrap_or(base);
@@ -174,7 +178,7 @@ struct Merging<'a> {
     base: &'a Model,
     /// The tensors of a GGUF, as programs over those of the base, if adapters have such names.
     mapped: BTreeMap<String, Program>,
-    /// By the position in the base.
+    /// The changes, by the position of the tensor in the base.
     made: BTreeMap<usize, Changed>,
     notes: Vec<Note>,
 }
@@ -235,7 +239,7 @@ impl Merging<'_> {
         Ok(())
     }
 
-    /// Adds a change of a tensor that llama.cpp has, to the tensors of the base that it is made of.
+    /// Applies a change of a tensor of llama.cpp to those tensors of the base from which it is made.
     fn add_back(
         &mut self,
         adapter: &Adapter,
@@ -254,14 +258,15 @@ impl Merging<'_> {
         let product = delta.fitting(matrices, adapter.scale, of_map.shape()).map_err(failed)?;
         for (position, program) in of_map.undone(product).map_err(|error| failed(error.to_string()))? {
             check_dtype(self.base.info(position)?.dtype).map_err(failed)?;
-            let program = program.inward().map_err(|error| failed(error.to_string()))?;
+            let program = program.with_moves_first().map_err(|error| failed(error.to_string()))?;
             self.made.entry(position).or_default().deltas.push(program);
         }
         Ok(())
     }
 }
 
-/// The position of a tensor of the base. Names may have the prefix of a class of the hub's library more or less.
+/// Returns the position of a tensor of the base. The names may differ by the prefix of a class of the hub's
+/// library.
 fn find(base: &Model, name: &str) -> Option<usize> {
     const PREFIXES: [&str; 3] = ["model.", "transformer.", "bert."];
     let container = base.container();
@@ -275,7 +280,8 @@ fn find(base: &Model, name: &str) -> Option<usize> {
     })
 }
 
-/// Fails for a dtype to which no product is added: numbers of 8 bits mean nothing without their scales, and an f64 would lose digits.
+/// Fails for a dtype to which no product is added: 8-bit numbers mean nothing without their scales, and an
+/// f64 would lose digits.
 fn check_dtype(dtype: DType) -> std::result::Result<(), String> {
     if matches!(dtype, DType::F32 | DType::F16 | DType::BF16) {
         return Ok(());
@@ -290,7 +296,7 @@ fn mismatch(found: &[u64], base: &[u64]) -> String {
 }
 
 impl Delta {
-    /// What is added to a tensor of this shape.
+    /// Returns the product for a tensor of this shape.
     fn fitting(
         &self,
         (a, b): (Program, Program),
@@ -333,7 +339,7 @@ impl Delta {
 /// An adapter, as far as it is understood.
 struct Adapter {
     model: Model,
-    /// What the user multiplies it by.
+    /// The factor that the user chose.
     scale: f32,
     changes: Vec<Change>,
     /// Whether its names are those of llama.cpp.
@@ -376,7 +382,7 @@ impl Adapter {
     }
 }
 
-/// The architecture that a model says as a GGUF does.
+/// Returns the architecture that a model states under the key of GGUF.
 fn architecture(model: &Model) -> Result<Option<String>> {
     let keys = model.common_metadata()?.keys;
     Ok(keys.get("general.architecture").and_then(|own| own.as_str()).map(str::to_owned))
@@ -396,21 +402,21 @@ pub(super) fn failed(model: &Model, why: String) -> Error {
     Error::Adapter { path: model.path().to_owned(), why }
 }
 
-/// Pairs of matrices by the name of their module, as they are found one by one.
+/// Pairs of matrices by the name of their module. The matrices are added one by one.
 #[derive(Default)]
 struct Pairs(BTreeMap<String, [Option<usize>; 2]>);
 
 impl Pairs {
-    /// Adds a matrix: `side` is 0 for A and 1 for B. `false` if it is there already.
+    /// Adds a matrix: `side` is 0 for A and 1 for B. Returns false if the pair already has this matrix.
     fn add(&mut self, module: &str, side: usize, number: usize) -> bool {
         let pair = self.0.entry(module.to_owned()).or_default();
         pair.get_mut(side).is_some_and(|place| place.replace(number).is_none())
     }
 
-    /// The pairs.
+    /// Returns the pairs.
     ///
     /// # Errors
-    /// If one of two is missing.
+    /// If one matrix of a pair is missing.
     fn complete(self, model: &Model) -> Result<Vec<(String, usize, usize)>> {
         let whole = |(module, pair): (String, [Option<usize>; 2])| match pair {
             [Some(a), Some(b)] => Ok((module, a, b)),
@@ -423,10 +429,10 @@ impl Pairs {
     }
 }
 
-/// The rank of a pair: the rows of A and the columns of B.
+/// Returns the rank of a pair: the rows of A and the columns of B.
 ///
 /// # Errors
-/// If they are no matrices with one rank.
+/// If they are not matrices with the same rank.
 fn rank(model: &Model, module: &str, (a, b): (usize, usize)) -> Result<u64> {
     let (a, b) = (model.info(a)?, model.info(b)?);
     let why = match (a.shape, b.shape) {
@@ -438,7 +444,7 @@ fn rank(model: &Model, module: &str, (a, b): (usize, usize)) -> Result<u64> {
     Err(failed(model, format!("{:?}: A is {a} and B {b}: {why}", Shortened(module))))
 }
 
-/// A rank as a number.
+/// Converts a rank to a float.
 #[allow(clippy::cast_precision_loss, reason = "a rank is below 2^16, or the product is refused")]
 pub(super) const fn f64_of(rank: u64) -> f64 {
     rank as f64

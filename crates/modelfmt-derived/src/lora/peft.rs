@@ -12,7 +12,7 @@ use super::{Change, Delta, Kind, Orientation, Pairs, f64_of, failed, rank};
 pub(crate) const CONFIG: &str = "adapter_config.json";
 const PREFIX: &str = "base_model.model.";
 
-/// Whether the model is an adapter: by the config beside it, and the names of its tensors.
+/// Checks whether the model is an adapter, by the config beside it and the names of its tensors.
 #[cfg(feature = "gguf")]
 pub(crate) fn is_adapter(model: &Model) -> bool {
     let is_matrix = |name: &str| !matches!(Part::of(name).1, Part::Whole(_));
@@ -21,10 +21,10 @@ pub(crate) fn is_adapter(model: &Model) -> bool {
     has_config && model.tensors().any(|info| is_matrix(info.name))
 }
 
-/// What the adapter changes.
+/// Returns the changes of the adapter.
 ///
 /// # Errors
-/// If there is no config beside it, or it asks for what is not merged.
+/// If there is no config beside the model, or it asks for something that cannot be merged.
 pub(crate) fn changes(model: &Model) -> Result<Vec<Change>> {
     let config = Config::read(model)?;
     let (mut matrices, mut embeddings) = (Pairs::default(), Pairs::default());
@@ -57,17 +57,18 @@ pub(crate) fn changes(model: &Model) -> Result<Vec<Change>> {
 
 /// What a tensor of an adapter is.
 enum Part {
-    /// A (0) or B (1) of a matrix.
+    /// Matrix A (0) or B (1) of a weight.
     Matrix(usize),
-    /// The same of an embedding.
+    /// Matrix A (0) or B (1) of an embedding.
     Embedding(usize),
     Magnitude,
-    /// A tensor that takes the place of one of the base: a trained bias, or a module that was saved.
+    /// A tensor that replaces a tensor of the base: a trained bias, or a module that was saved.
     Whole(String),
 }
 
 impl Part {
-    /// The module of a tensor without its prefix, and what the tensor is of it. The name of the adapter may stand in between.
+    /// Splits the name of a tensor into its module and what the tensor is there. The name of the adapter may
+    /// follow.
     fn of(name: &str) -> (&str, Self) {
         const MATRICES: [&str; 2] = [".lora_A", ".lora_B"];
         const EMBEDDINGS: [&str; 2] = [".lora_embedding_A", ".lora_embedding_B"];
@@ -94,14 +95,14 @@ impl Part {
     }
 }
 
-/// Numbers for the modules whose names a pattern matches; the first one that matches counts.
+/// Numbers for the modules whose names match a pattern; the first pattern that matches counts.
 type Patterns = Vec<(Regex, f64)>;
 
-/// What adapter_config.json says.
+/// The content of adapter_config.json.
 struct Config {
     alpha: f64,
     alphas: Patterns,
-    /// The rank; `None` if the file has none, and the matrices alone say it.
+    /// The rank; `None` if the file has none, and only the matrices show it.
     rank: Option<f64>,
     ranks: Patterns,
     is_rank_stabilized: bool,
@@ -158,7 +159,8 @@ impl Config {
         })
     }
 
-    /// What the product of a module is multiplied by. Its rank is that of its matrices, which the file has to repeat.
+    /// Returns the factor for the product of a module. The rank is that of its matrices, and the file must
+    /// not state another one.
     fn number(&self, model: &Model, module: &str, rank: u64) -> Result<f64> {
         let of_pattern = |patterns: &Patterns| {
             let found = patterns.iter().find(|(pattern, _)| pattern.is_match(module));
@@ -189,7 +191,7 @@ const NOT_MERGED: [(&str, &str); 7] = [
     ("alora_invocation_tokens", "what depends on the text (aLoRA) cannot be merged"),
 ];
 
-/// Fails for adapters that start from a changed base, which the base is not.
+/// Fails for adapters that were trained from a changed base, because the given base is not changed.
 fn check_start(config: &Object) -> std::result::Result<(), String> {
     const CHANGE_THE_BASE: [&str; 4] = ["pissa", "olora", "corda", "loftq"];
     let Some(start) = config.get("init_lora_weights").and_then(Value::as_str) else { return Ok(()) };
@@ -202,25 +204,26 @@ fn check_start(config: &Object) -> std::result::Result<(), String> {
     }
 }
 
-/// The patterns of a key, in the order of the file. As in PEFT, each is a regular expression for the end of a name, from a dot on.
-/// They are bytes of strangers: matching takes time in proportion to a name, whatever the pattern.
+/// Returns the patterns of a key, in the order of the file. As in PEFT, each is a regular expression for the
+/// end of a name, from a dot on. The patterns are untrusted, so they are matched in time proportional to the
+/// length of a name, whatever the pattern.
 fn patterns(config: &Object, key: &str) -> std::result::Result<Patterns, String> {
-    const MOST: usize = 1 << 14;
-    const LONGEST: usize = 1 << 12;
-    const MOST_MEMORY: usize = 1 << 18;
+    const MAX_PATTERNS: usize = 1 << 14;
+    const MAX_PATTERN_LEN: usize = 1 << 12;
+    const MAX_MEMORY: usize = 1 << 18;
     let patterns = match config.get(key) {
         None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Object(patterns)) if patterns.len() <= MOST => patterns,
-        Some(Value::Object(_)) => return Err(format!("it has more than {MOST} patterns")),
+        Some(Value::Object(patterns)) if patterns.len() <= MAX_PATTERNS => patterns,
+        Some(Value::Object(_)) => return Err(format!("it has more than {MAX_PATTERNS} patterns")),
         Some(other) => return Err(format!("it is {}, not an object", other.kind())),
     };
     let compiled = patterns.iter().map(|(pattern, value)| {
         let number = value.as_f64().filter(|number| number.is_finite());
         let number = number.ok_or_else(|| format!("{:?} has no finite number", Shortened(pattern)))?;
-        if pattern.len() > LONGEST {
-            return Err(format!("a pattern is longer than {LONGEST} bytes"));
+        if pattern.len() > MAX_PATTERN_LEN {
+            return Err(format!("a pattern is longer than {MAX_PATTERN_LEN} bytes"));
         }
-        let regex = RegexBuilder::new(&format!(r"^(?:.*\.)?(?:{pattern})$")).size_limit(MOST_MEMORY).build();
+        let regex = RegexBuilder::new(&format!(r"^(?:.*\.)?(?:{pattern})$")).size_limit(MAX_MEMORY).build();
         let regex = regex
             .map_err(|error| format!("{:?} is no pattern that is known: {error}", Shortened(pattern)))?;
         Ok((regex, number))

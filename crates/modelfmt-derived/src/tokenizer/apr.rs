@@ -1,4 +1,4 @@
-//! The tokenizer beside a model as keys of APR.
+//! Converts the tokenizer beside a model to keys of APR.
 
 use modelfmt_core::value::Value;
 use modelfmt_hub::{Config, Vocabulary};
@@ -6,10 +6,10 @@ use modelfmt_model::model::Model;
 
 use super::files::files;
 
-/// The keys that aprender's programs ask for, or why there are none although there is a tokenizer.
+/// Returns the keys that aprender's programs need; none if there is no tokenizer.
 ///
 /// # Errors
-/// A text that says why.
+/// The reason why the tokenizer cannot be converted.
 pub fn keys(model: &Model) -> Result<Vec<(String, Value)>, String> {
     let config = Config::parse(b"{}").map_err(|error| error.to_string())?;
     let found = Vocabulary::read(&files(model)?, &config).map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ use modelfmt_hub::TokenizerFiles;
 use modelfmt_metadata::config;
 use modelfmt_model::model::Model;
 
-/// The files beside the model. The error is a sentence.
+/// Reads the files beside the model. The error is a sentence.
 pub(super) fn files(model: &Model) -> Result<TokenizerFiles, String> {
     let mut files = TokenizerFiles::new();
     for (name, max_len) in TokenizerFiles::names() {

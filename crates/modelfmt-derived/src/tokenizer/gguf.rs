@@ -1,4 +1,4 @@
-//! The tokenizer beside a model as keys of GGUF.
+//! Converts the tokenizer beside a model to keys of GGUF.
 
 use modelfmt_core::author::Shortened;
 use modelfmt_hub::{Config, Key, MadeTensor, MapError, PRE_TOKENIZERS, Tokenizer, TokenizerOptions};
@@ -14,7 +14,8 @@ const EMBEDDING: &str = "token_embd.weight";
 /// A tokenizer as keys, and notes about it.
 pub(crate) type Written = (Vec<(String, Key)>, Vec<Note>);
 
-/// The keys of the tokenizer beside the model, and notes about it. `pre` is the name of its pre-tokenizer, if the caller states it.
+/// Returns the keys of the tokenizer beside the model, and notes about it. `pre` is the name of its
+/// pre-tokenizer, if the caller states it.
 pub(crate) fn keys(
     model: &Model,
     config: &Config,
@@ -42,8 +43,8 @@ pub(crate) fn keys(
     }
 }
 
-/// Whether a model may have this name. llama.cpp looks for tokens of Phi-3 in a model that is named so, and does not load it
-/// without them.
+/// Checks whether a model may have this name. llama.cpp expects tokens of Phi-3 in a model that is named so,
+/// and does not load it without them.
 pub(crate) fn is_name(name: &str, keys: &[(String, Key)]) -> bool {
     let lower = name.to_lowercase();
     let tokens = keys.iter().find_map(|(key, value)| match value {

@@ -1,4 +1,4 @@
-//! The tokenizer of a folder of the hub, as GGUF and APR have it (`modelfmt_hub::tokenizer`).
+//! Converts the tokenizer of a hub folder for GGUF and APR (`modelfmt_hub::tokenizer`).
 
 #[cfg(feature = "apr")]
 pub(crate) mod apr;

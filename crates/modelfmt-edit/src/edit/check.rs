@@ -1,4 +1,4 @@
-//! Reads the file that is about to be written like any reader.
+//! Checks the file that is about to be written by reading it like any other file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use modelfmt_core::source::FileSource;
 use modelfmt_write::edit::{NewFile, Preview};
 
 use modelfmt_model::error::{Error, Result};
-use modelfmt_model::formats::entry::Opened;
+use modelfmt_model::formats::entry::AnyReader;
 use modelfmt_model::model::Model;
 
 /// Opens the file as it would be after the edit.
@@ -18,8 +18,8 @@ pub(super) fn preview(path: &Path, old: Arc<FileSource>, new: &NewFile) -> Resul
     modelfmt_model::OpenOptions::new().open_source(&path.to_string_lossy(), Box::new(source), None)
 }
 
-/// Opens the file as it would be after the edit, and fails if a tensor would change: it must have its name, its dtype and shape,
-/// and the same bytes.
+/// Opens the file as it would be after the edit, and fails if a tensor would change: each must have its (new)
+/// name, and the same dtype, shape and bytes.
 pub(super) fn same_values(
     model: &Model,
     (path, old): (&Path, Arc<FileSource>),
@@ -40,8 +40,8 @@ const OTHERS: &str = "it would not hold the same tensors after that";
 
 /// Checks that the file would have the same tensors.
 pub(super) fn is_same(
-    before: &dyn Opened,
-    after: &dyn Opened,
+    before: &dyn AnyReader,
+    after: &dyn AnyReader,
     new: &NewFile,
     names: &BTreeMap<usize, String>,
 ) -> std::result::Result<(), String> {

@@ -1,5 +1,5 @@
-//! Edits that rewrite all values: edits that remove tensors, and edits of a model of several files into a new one. The edited model
-//! is converted into its own format.
+//! Edits that rewrite all values: edits that remove tensors, and edits that write a model of several files to
+//! a new output. The edited model is converted into its own format.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ impl Written {
 }
 
 impl Edit {
-    /// Writes the file with all other changes, without the tensors that are removed.
+    /// Writes the file with all other changes, and without the tensors that are removed.
     pub(super) fn write_without(
         &self,
         new: &NewFile,
@@ -55,11 +55,11 @@ impl Edit {
         let file = AtomicFile::create(resolved, overwrite).map_err(failed)?;
         let converted = conversion.write_to_sink(&file, work)?;
         drop(model);
-        // The lock keeps others from editing the file while it is replaced.
+        // While this lock is held, no other process edits the file.
         let _lock = match is_same {
             true => Some(hold(&self.path, before).map_err(|source| unchanged(&self.path, source))?),
             false if *before != version(&self.path)? => {
-                return Err(Error::Overtaken { path: self.path.clone() });
+                return Err(Error::EditConflict { path: self.path.clone() });
             }
             false => None,
         };
@@ -71,7 +71,7 @@ impl Edit {
         Ok(Written { path: out.to_owned(), nbytes, notes })
     }
 
-    /// Does the same without writing anything.
+    /// Does the same as `write_without`, but writes nothing.
     pub(super) fn rehearse_without(
         &self,
         new: &NewFile,
@@ -86,14 +86,16 @@ impl Edit {
         Ok(Written::of(path, converted))
     }
 
-    /// The model to convert, which is the file with all other changes, and the options of the conversion.
+    /// Returns the model to convert, which is the file with all other changes, and the options of the
+    /// conversion.
     fn source(&self, new: &NewFile, work: &Execution<'_>) -> Result<(Model, ConvertOptions)> {
         let model = check::preview(&self.path, opened(&self.path)?, new)?;
         let options = self.options(&model, work)?;
         Ok((model, options))
     }
 
-    /// Calls `write` to write the changed set under another name, without the tensors that are removed.
+    /// Writes the changed set under another name, without the tensors that are removed. `write` runs the
+    /// conversion.
     pub(super) fn write_set(
         &self,
         edit: &SetEdit,
@@ -116,13 +118,13 @@ impl Edit {
         Ok(Written::of(path, write(conversion)?))
     }
 
-    /// The options of a conversion into the same format that leaves out the removed tensors and keeps everything else. If the
-    /// output will be signed, the edited model is verified first.
+    /// Returns the options of a conversion into the same format that leaves out the removed tensors and keeps
+    /// everything else. If the output will be signed, the edited model is verified first.
     fn options(&self, model: &Model, work: &Execution<'_>) -> Result<ConvertOptions> {
         let exclude = self.drop.iter().map(|name| escaped(name)).collect();
         let mut options = ConvertOptions::default();
         options.tensors.exclude = exclude;
-        if let Some(same) = self.format.driver().and_then(|driver| driver.same) {
+        if let Some(same) = self.format.fns().and_then(|fns| fns.same) {
             same(model.opened(), &mut options);
         }
         if let Some(signing) = &self.signing {
@@ -131,7 +133,7 @@ impl Edit {
         Ok(options)
     }
 
-    /// The result, after the model was rewritten.
+    /// Returns the result, after the model was rewritten.
     pub(super) fn rewritten(mut self, written: Written) -> Edited {
         let Written { path, nbytes, mut notes } = written;
         // The caller did not ask the conversion to exclude anything; `dropped` says how many tensors are gone. The notes of the

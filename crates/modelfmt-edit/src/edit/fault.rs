@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use modelfmt_core::source::{FileSource, FileVersion};
 use modelfmt_core::{AnyError, Execution};
-use modelfmt_write::edit::Overtaken;
+use modelfmt_write::edit::EditConflict;
 
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::change::EditFault;
 
-/// Turns the error of a format into one for the file at `path`.
+/// Turns the error of a format into an error about the file at `path`.
 pub(crate) fn failed(path: &Path, fault: impl Into<EditFault>) -> Error {
     let path = path.to_owned();
     match fault.into() {
@@ -26,10 +26,10 @@ pub(crate) fn failed(path: &Path, fault: impl Into<EditFault>) -> Error {
     }
 }
 
-/// The error for a file at `path` that could not be changed.
+/// Returns the error for a file at `path` that could not be changed.
 pub(crate) fn unchanged(path: &Path, source: io::Error) -> Error {
-    match Overtaken::of(&source) {
-        Some(Overtaken { path, .. }) => Error::Overtaken { path: path.clone() },
+    match EditConflict::of(&source) {
+        Some(EditConflict { path, .. }) => Error::EditConflict { path: path.clone() },
         None => Error::Write { path: path.to_owned(), source },
     }
 }
@@ -43,16 +43,16 @@ impl Versions {
         self.0.push((path, version));
     }
 
-    /// Passes on a result that was found before anything is written. If it is an error, and a file has changed meanwhile, returns
-    /// that as the cause.
-    pub(super) fn unless_overtaken<T>(&self, result: Result<T>) -> Result<T> {
+    /// Returns a result that was found before anything was written. If it is an error, and one of the files
+    /// has changed since the edit was prepared, the error says that instead.
+    pub(super) fn or_conflict<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
             if error.is_usage() || matches!(error, Error::Interrupted { .. } | Error::Exists { .. }) {
                 return error;
             }
             let other =
                 self.0.iter().find(|(path, before)| FileVersion::of(path).ok().as_ref() != Some(before));
-            other.map_or(error, |(path, _)| Error::Overtaken { path: path.clone() })
+            other.map_or(error, |(path, _)| Error::EditConflict { path: path.clone() })
         })
     }
 }
@@ -75,13 +75,13 @@ pub(super) fn interruptible<T>(
     })
 }
 
-/// Opens the file as it is, for several readers.
+/// Opens the present file so that several readers can share it.
 pub(crate) fn opened(path: &Path) -> Result<Arc<FileSource>> {
     let source = FileSource::open(path).map_err(|source| Error::Open { path: path.to_owned(), source })?;
     Ok(Arc::new(source))
 }
 
-/// The version of a file that an edit is prepared for. Call this before reading the file.
+/// Returns the version of a file that an edit is prepared for. Call this before reading the file.
 pub(crate) fn version(path: &Path) -> Result<FileVersion> {
     FileVersion::of(path).map_err(|source| Error::Open { path: path.to_owned(), source })
 }
@@ -99,12 +99,12 @@ mod tests {
         versions.add(path.clone(), version(&path).unwrap());
         let broken = || Err::<(), _>(Error::file(path.clone(), AnyError::Changed));
         let usage = || Err::<(), _>(Error::usage(modelfmt_rules::wording::Choice::Output, "it is wrong"));
-        assert!(matches!(versions.unless_overtaken(broken()), Err(Error::File { .. })));
+        assert!(matches!(versions.or_conflict(broken()), Err(Error::File { .. })));
         std::fs::write(&path, "another").unwrap();
-        assert!(matches!(versions.unless_overtaken(broken()), Err(Error::Overtaken { .. })));
-        assert!(versions.unless_overtaken(usage()).unwrap_err().is_usage());
-        assert!(versions.unless_overtaken(Ok(())).is_ok());
+        assert!(matches!(versions.or_conflict(broken()), Err(Error::EditConflict { .. })));
+        assert!(versions.or_conflict(usage()).unwrap_err().is_usage());
+        assert!(versions.or_conflict(Ok(())).is_ok());
         std::fs::remove_file(&path).unwrap();
-        assert!(matches!(versions.unless_overtaken(broken()), Err(Error::Overtaken { .. })));
+        assert!(matches!(versions.or_conflict(broken()), Err(Error::EditConflict { .. })));
     }
 }

@@ -2,15 +2,17 @@
 //!
 //! [`Edit::new`] plans and checks the whole edit without writing anything. [`Edit::write`] changes the file:
 //!
-//! - in place, if the values can stay where they are. A change that takes more than one write of a page is guarded by a journal beside the file,
-//!   `NAME.modelfmt-undo`: an edit that is interrupted is undone by the next one, and until then the file is not opened ([`Error::Interrupted`]).
-//! - by a new file otherwise. The system copies the values into it, and it takes the place of the old one when it is complete.
+//! - in place, if the values can stay where they are. A change that needs more than one page write is guarded
+//!   by a journal next to the file, `NAME.modelfmt-undo`. If the edit is interrupted, the next edit undoes
+//!   it, and until then the file cannot be opened ([`Error::Interrupted`]).
+//! - by writing a new file otherwise. The system copies the values into it, and it replaces the old file when
+//!   it is complete.
 //!
-//! In a model of several files, the index and all affected files change together, or none does. A journal beside the index has
-//! their new content, and the next edit completes one that was interrupted.
+//! In a model of several files, the index and all affected files change together, or none does. A journal
+//! next to the index holds their new content, so the next edit can complete an edit that was interrupted.
 //!
-//! Even after a crash, the file is the old one or the new one. Its checksums and hashes are right afterwards. If values were
-//! damaged before, the checksums still show it.
+//! Even after a crash, the file is either the old or the new one. Its checksums and hashes are right after
+//! the edit. If values were damaged before, the checksums still show the damage.
 //!
 //! ```
 //! use modelfmt::edit::{EditOptions, NewValue};
@@ -69,31 +71,33 @@ pub struct EditOptions {
     /// Metadata to set: each top-level key replaces the same key of the file, as in
     /// [`MetadataOptions::set`](modelfmt_convert::convert::MetadataOptions::set).
     pub metadata: Option<Object>,
-    /// Keys of the metadata and their values. They take precedence over `metadata`, and the last value of a key counts.
+    /// Metadata keys and their values. They take precedence over `metadata`. If a key occurs twice, the last
+    /// value counts.
     pub set: Vec<(String, NewValue)>,
-    /// Keys of the metadata to remove, or [patterns](modelfmt_model::model::Globs) of keys. A text that is a key of the file is
-    /// never a pattern.
+    /// Metadata keys to remove, or [patterns](modelfmt_model::model::Globs) of keys. If the file has a key
+    /// with this exact text, the text is not used as a pattern.
     pub unset: Vec<String>,
-    /// New names of tensors; the last rule that matches a tensor counts.
+    /// New names of tensors. If several rules match a tensor, the last one counts.
     pub rename: Vec<RenameRule>,
-    /// Patterns for the names of tensors to remove. The file is then rewritten: values are checked against its hashes and
-    /// checksums, and new ones are written.
+    /// Patterns for the names of tensors to remove. The file is then rewritten: values are checked against
+    /// its hashes and checksums, and new hashes and checksums are written.
     pub drop: Vec<String>,
     /// The keys that sign the changed APR2 file or set. Old signatures are removed, because they do not cover the change. The whole
     /// model is verified first, because a signature vouches for all of its content.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub sign: Vec<modelfmt_model::apr2::seal::SigningKey>,
-    /// The revision to sign; by default the revision stays as it is.
+    /// The revision to sign. By default the revision stays as it is.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub revision: Option<u64>,
-    /// How the model is opened: a policy in it judges every file of the model first.
+    /// How the model is opened. If it has a policy, the policy judges every file of the model first.
     pub open: OpenOptions,
 }
 
 impl EditOptions {
-    /// Whether the options change nothing. A signature is not a change: [`seal::sign`](crate::seal::sign) signs a file as it is.
+    /// Checks whether the options change nothing. A signature does not count as a change:
+    /// [`seal::sign`](crate::seal::sign) signs a file as it is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { metadata, set, unset, rename, drop, .. } = self;
@@ -111,16 +115,16 @@ impl EditOptions {
 pub enum EditMethod {
     /// The file has all changes already.
     Unchanged,
-    /// In place; no value moves.
+    /// In place: no value moves.
     InPlace,
-    /// By a new file; the system copies the values into it.
+    /// By writing a new file. The system copies the values into it.
     NewFile,
-    /// By a new file; the values are read and written.
+    /// By writing a new file. All values are read and written.
     Written,
 }
 
 impl EditMethod {
-    /// The method by which `old` becomes `new`.
+    /// Finds the method that turns `old` into `new`.
     pub(crate) fn of(new: &NewFile, old: &impl Source) -> std::io::Result<Self> {
         Ok(match new.patches(old)? {
             Some(patches) if patches.is_empty() && new.len() == old.len() => Self::Unchanged,
@@ -154,12 +158,12 @@ pub struct Edited {
     pub notes: Vec<Note>,
 }
 
-/// Changes the metadata and the names of the tensors of a model. If its last edit was interrupted, that is first undone, or
-/// completed if it was an edit of several files.
+/// Changes the metadata and the tensor names of a model. If the last edit of the model was interrupted, it is
+/// first undone, or completed if it was an edit of several files.
 ///
 /// # Errors
-/// If the file cannot be opened or changed in this way, or the format cannot hold the change; [`Error::Write`] if it cannot be
-/// written.
+/// If the file cannot be opened or changed in this way, or the format cannot hold the change;
+/// [`Error::Write`] if the file cannot be written.
 pub fn edit(path: impl AsRef<Path>, options: &EditOptions, work: &Execution<'_>) -> Result<Edited> {
     Edit::after_recovery(path, options)?.write(work)
 }
@@ -175,7 +179,7 @@ pub(crate) fn recovered(path: &Path) -> Result<Option<Note>> {
     Ok(Some(format!("an edit that was interrupted {done}").into()))
 }
 
-/// Undoes an interrupted edit, or completes it if it was an edit of several files, and says which of these was done.
+/// Undoes an interrupted edit, or completes it if it was an edit of several files. Returns what was done.
 ///
 /// # Errors
 /// [`Error::Write`] if this fails.
@@ -212,32 +216,32 @@ enum Target {
 }
 
 impl Edit {
-    /// How the file will be changed.
+    /// Returns how the file will be changed.
     #[must_use]
     pub const fn method(&self) -> EditMethod {
         self.method
     }
 
-    /// The format of the file.
+    /// Returns the format of the file.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// The file that will be changed.
+    /// Returns the file that will be changed.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The total for a progress bar, in bytes.
+    /// Returns the total for a progress bar, in bytes.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
-        // Before it is signed, the model is verified and hashed.
+        // A model is verified and hashed before it is signed.
         self.len().saturating_mul(if self.signing.is_some() { 3 } else { 1 })
     }
 
-    /// The length of the edited files in bytes, without new signatures.
+    /// Returns the length of the edited files in bytes, without new signatures.
     fn len(&self) -> u64 {
         match &self.target {
             Target::File(new, _) => new.len(),
@@ -245,13 +249,13 @@ impl Edit {
         }
     }
 
-    /// The number of tensors that will be renamed.
+    /// Returns the number of tensors that will be renamed.
     #[must_use]
     pub const fn renamed(&self) -> usize {
         self.renamed
     }
 
-    /// The number of tensors that will be removed.
+    /// Returns the number of tensors that will be removed.
     #[must_use]
     pub const fn dropped(&self) -> usize {
         self.drop.len()
@@ -291,9 +295,9 @@ impl Edit {
     /// Changes the file.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check); [`Error::Write`] if the file cannot be written, or another process is changing it;
-    /// [`Error::Overtaken`] if the file was changed after the edit was prepared. If tensors are removed, also those of a
-    /// [`Conversion`](modelfmt_convert::Conversion).
+    /// The errors of [`check`](Self::check); [`Error::Write`] if the file cannot be written, or another
+    /// process is changing it; [`Error::EditConflict`] if the file was changed after the edit was prepared.
+    /// If tensors are removed, also the errors of a [`Conversion`](modelfmt_convert::Conversion).
     pub fn write(self, work: &Execution<'_>) -> Result<Edited> {
         self.check(None, Overwrite::Replace)?;
         let path = self.path.clone();
@@ -303,7 +307,7 @@ impl Edit {
             Target::Set(edit) => self.write_several(edit, work)?,
             Target::File(new, before) if !self.drop.is_empty() => {
                 let written = self.write_without(new, before, &path, Overwrite::Replace, work);
-                let written = self.versions.unless_overtaken(written)?;
+                let written = self.versions.or_conflict(written)?;
                 return Ok(self.rewritten(written));
             }
             Target::File(new, before) if self.method == EditMethod::InPlace => {
@@ -316,16 +320,17 @@ impl Edit {
         Ok(self.done(path, changed))
     }
 
-    /// Does everything that [`write`](Self::write), or [`write_to`](Self::write_to) with an output, does, but writes nothing. A
-    /// model that would be signed is verified, and values that would be rewritten are read and checked. So it fails where these
-    /// would fail, except for faults of the disk. In the result `changed_nbytes` is 0.
+    /// Does everything that [`write`](Self::write), or [`write_to`](Self::write_to) with an output, does, but
+    /// writes nothing. A model that would be signed is verified, and values that would be rewritten are read
+    /// and checked. It therefore fails where the other methods would fail, except for faults of the disk. In
+    /// the result `changed_nbytes` is 0.
     ///
     /// # Errors
     /// If the file cannot be changed in this way, or `out` cannot be written.
     pub fn dry_run(self, out: Option<&Path>, overwrite: Overwrite, work: &Execution<'_>) -> Result<Edited> {
         self.check(out, overwrite)?;
         let versions = self.versions.clone();
-        let rehearsed = versions.unless_overtaken(self.rehearse(out, overwrite, work))?;
+        let rehearsed = versions.or_conflict(self.rehearse(out, overwrite, work))?;
         Ok(Edited { changed_nbytes: 0, ..rehearsed })
     }
 
@@ -357,7 +362,7 @@ impl Edit {
         Ok(self.result(path, (nbytes, 0), Vec::new()))
     }
 
-    /// Signs a set without writing it.
+    /// Does the signing of a set without writing anything.
     fn rehearse_signatures(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<()> {
         match &self.signing {
             Some(_) if edit.changes_files() => self.changes(edit, work).map(drop),
@@ -383,12 +388,12 @@ impl Edit {
             Target::Set(edit) => {
                 let written =
                     self.write_set(edit, &out, overwrite, work, |conversion| conversion.write(&out, work));
-                let written = self.versions.unless_overtaken(written)?;
+                let written = self.versions.or_conflict(written)?;
                 return Ok(self.rewritten(written));
             }
             Target::File(new, before) if !self.drop.is_empty() => {
                 let written = self.write_without(new, before, &out, overwrite, work);
-                let written = self.versions.unless_overtaken(written)?;
+                let written = self.versions.or_conflict(written)?;
                 return Ok(self.rewritten(written));
             }
             Target::File(new, before) => {
@@ -427,25 +432,25 @@ impl Edit {
         }
     }
 
-    /// The files of a set as they will be, signed if the options ask for it. If only the index changes, the signatures are added
-    /// afterwards.
+    /// Returns the files of a set as they will be, signed if the options ask for it. If only the index
+    /// changes, the signatures are added later.
     fn changes(&self, edit: &SetEdit, work: &Execution<'_>) -> Result<Vec<FileChange>> {
         let changes = edit.changes(&self.path, work, |shards, text| match &self.signing {
             Some(signing) if !shards.is_empty() => signing.sign_set(&self.path, shards, &text, work),
             _ => Ok(file_of(text)),
         });
-        self.versions.unless_overtaken(changes)
+        self.versions.or_conflict(changes)
     }
 
-    /// The file as it will be, signed if the options ask for it.
+    /// Returns the file as it will be, signed if the options ask for it.
     fn signed(&self, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
         match &self.signing {
-            Some(signing) => self.versions.unless_overtaken(signing.sign_file(&self.path, new, work)),
+            Some(signing) => self.versions.or_conflict(signing.sign_file(&self.path, new, work)),
             None => Ok(new.clone()),
         }
     }
 
-    /// The result, after the file was written.
+    /// Returns the result, after the file was written.
     fn done(self, path: PathBuf, changed_nbytes: u64) -> Edited {
         let nbytes = match &self.target {
             Target::File(..) if self.signing.is_some() => {
@@ -458,14 +463,14 @@ impl Edit {
         if self.method != EditMethod::Unchanged {
             notes.extend(through_link(&path));
             if let Target::Set(edit) = &self.target {
-                notes.extend(edit.of_links());
+                notes.extend(edit.replaced_link_notes());
             }
             notes.extend(modelfmt_model::stale_sidecars::notes(&path));
         }
         self.result(path, (nbytes, changed_nbytes), notes)
     }
 
-    /// The result, with `notes` after the notes of the plan.
+    /// Returns the result, with `notes` after the notes of the plan.
     fn result(self, path: PathBuf, (nbytes, changed_nbytes): (u64, u64), notes: Vec<Note>) -> Edited {
         Edited {
             path,
@@ -481,14 +486,15 @@ impl Edit {
     }
 }
 
-/// A file of these bytes.
+/// Makes a file from these bytes.
 fn file_of(text: Vec<u8>) -> NewFile {
     let mut file = NewFile::new();
     file.push(text);
     file
 }
 
-/// A note if the path is a link: in a cache of downloads it leads to a file that is named after the hash of its content.
+/// Returns a note if the path is a link. In a download cache, the link leads to a file that is named after
+/// the hash of its content.
 fn through_link(path: &Path) -> Option<Note> {
     std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_symlink)?;
     let target = std::fs::canonicalize(path).ok()?;

@@ -24,11 +24,12 @@ use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 
 impl Edit {
-    /// Undoes an interrupted edit of the model, or completes it if it was an edit of several files, and then plans the new one. The
-    /// notes say what was done.
+    /// Undoes an interrupted edit of the model, or completes it if it was an edit of several files, and then
+    /// plans the new edit. A note says what was done.
     ///
     /// # Errors
-    /// If the interrupted edit cannot be undone or completed; if the file cannot be opened or changed in this way.
+    /// If the interrupted edit cannot be undone or completed, or the file cannot be opened or changed in this
+    /// way.
     pub fn after_recovery(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = file_at(path.as_ref(), options)?;
         #[cfg(feature = "policy")]
@@ -39,15 +40,17 @@ impl Edit {
         Ok(edit)
     }
 
-    /// Plans an edit of the model at `path`: a file, or several files by their index or folder. Nothing is written.
+    /// Plans an edit of the model at `path`: a file, or several files, given by their index or folder.
+    /// Nothing is written.
     ///
     /// # Errors
-    /// Those of [`Model::open`] if the file cannot be opened, with [`Error::Interrupted`] if its last edit was interrupted.
-    /// [`Error::Overtaken`] if a file is changed meanwhile. [`Error::NotEditable`] for an encrypted file, a file that an index
-    /// lists, a format that is only read, signatures in another format than APR2, and a change that would alter the tensors.
-    /// [`Error::NoMatch`] and [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that does not
-    /// exist, [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and names that do not fit
-    /// the format.
+    /// The errors of [`Model::open`] if the file cannot be opened, including [`Error::Interrupted`] if its
+    /// last edit was interrupted. [`Error::EditConflict`] if a file is changed meanwhile.
+    /// [`Error::NotEditable`] for an encrypted file, a file that an index lists, a format that is only read,
+    /// signing in another format than APR2, and a change that would alter the tensors. [`Error::NoMatch`] and
+    /// [`Error::SameName`] for the names of tensors, [`Error::NoSuchKey`] for a key to remove that does not
+    /// exist, [`Error::Usage`] for options that contradict each other, [`Error::Refused`] for metadata and
+    /// names that do not fit the format.
     pub fn new(path: impl AsRef<Path>, options: &EditOptions) -> Result<Self> {
         let path = file_at(path.as_ref(), options)?;
         if let Some(journal) = modelfmt_write::edit::interrupted_by(&path) {
@@ -56,19 +59,19 @@ impl Edit {
         Self::at(path, options)
     }
 
-    /// Plans the edit of a file that has no journal beside it.
+    /// Plans the edit of a file without a journal.
     fn at(path: PathBuf, options: &EditOptions) -> Result<Self> {
-        // The file is opened once, and everything below is about this version: another file may have its path by the time it is
-        // written.
+        // The file is opened once, and everything below refers to this version. By the time of writing,
+        // another file may have the same path.
         let old = opened(&path)?;
         let mut versions = Versions::default();
         versions.add(path.clone(), old.version().clone());
         let planned = Self::planned(path, old, options, &mut versions);
-        let edit = versions.unless_overtaken(planned)?;
+        let edit = versions.or_conflict(planned)?;
         Ok(Self { versions, ..edit })
     }
 
-    /// Plans the edit of the open file, and adds its other files to `versions`.
+    /// Plans the edit of the open file, and adds the other files of the model to `versions`.
     fn planned(
         path: PathBuf,
         old: Arc<FileSource>,
@@ -105,7 +108,7 @@ impl Edit {
         notes.extend(of_hub_folder(&model, options));
         let unset = given.removed;
         let signing = Signing::new(&model, options)?;
-        let (target, method) = match format.driver().and_then(|driver| driver.edit_set.as_ref()) {
+        let (target, method) = match format.fns().and_then(|fns| fns.edit_set.as_ref()) {
             Some(set) => several(&model, (&path, before), set, &names, given, signing.as_ref(), &mut notes)?,
             None => one(&model, (&path, old), &names, &given, &mut notes)?,
         };
@@ -132,7 +135,7 @@ impl Edit {
     }
 }
 
-/// A note for keys that are set in the weights of a folder of the hub.
+/// Returns a note if keys are set in the weights of a hub folder.
 fn of_hub_folder(model: &Model, options: &EditOptions) -> Option<Note> {
     let is_weights = model.format().capabilities().metadata == MetadataKind::Strings;
     let has_config = || model.sidecars().open("config.json").is_ok_and(|found| found.is_some());
@@ -141,18 +144,18 @@ fn of_hub_folder(model: &Model, options: &EditOptions) -> Option<Note> {
     })
 }
 
-/// The file that stands for a model; for a folder, its index or its only model file.
+/// Returns the file that opens a model. For a folder, this is its index or its only model file.
 fn file_at(path: &Path, options: &EditOptions) -> Result<PathBuf> {
     if path.is_dir() { options.open.model_in(path) } else { Ok(path.to_owned()) }
 }
 
-/// The number of folders, from the folder of the file upward, in which to search for an index that an edit of this file would make
-/// wrong.
+/// Returns the number of folders, from the folder of the file upward, in which to search for an index that an
+/// edit of this file would invalidate.
 fn folders_of_index(format: Format, options: &EditOptions) -> usize {
-    let sets = Format::ALL.iter().filter_map(|format| format.driver()?.edit_set.as_ref());
+    let sets = Format::ALL.iter().filter_map(|format| format.fns()?.edit_set.as_ref());
     let Some(set) = sets.into_iter().find(|set| set.file == format && set.index.is_some()) else { return 0 };
-    // An index without digests of its files only repeats the names of tensors, so it stays right. But an index beside the file has
-    // the metadata of the model, which the caller means to edit.
+    // An index without digests repeats only the names of tensors, so it stays valid. But an index in the same
+    // folder has the metadata of the model, and the caller means to edit that.
     let keeps_tensors = options.rename.is_empty() && options.drop.is_empty();
     if set.digest.is_none() && keeps_tensors { 1 } else { FOLDERS_OF_INDEX }
 }
@@ -161,7 +164,7 @@ fn folders_of_index(format: Format, options: &EditOptions) -> usize {
 const ENCRYPTED: &str = "it is encrypted: the key of each tensor depends on its name, and nothing is encrypted twice with one key; \
                          seal it into a new file, with the names and metadata that it is to have";
 
-/// Whether a file, or the first file of a set, is encrypted.
+/// Checks whether a file, or the first file of a set, is encrypted.
 fn is_encrypted(model: &Model) -> bool {
     model.sealing().is_encrypted
 }
@@ -177,7 +180,7 @@ fn one(
     let new = editor(path, model.format())?(model.opened(), &given.change(names));
     let new = new.map_err(|fault| failed(path, fault))?;
     let after = check::same_values(model, (path, Arc::clone(&old)), &new, names)?;
-    let retyped = model.format().driver().and_then(|driver| driver.retyped);
+    let retyped = model.format().fns().and_then(|fns| fns.retyped);
     let retyped = retyped.map(|retyped| retyped(model.opened(), after.opened()));
     notes.extend(retyped.into_iter().flatten().map(Note::from));
     let method = EditMethod::of(&new, &old);
@@ -206,9 +209,9 @@ fn several(
     Ok((Target::Set(Box::new(edit)), method))
 }
 
-/// The editor of a format.
+/// Returns the function that edits files of a format.
 fn editor(path: &Path, format: Format) -> Result<EditFile> {
-    let editor = format.driver().and_then(|driver| driver.edit);
+    let editor = format.fns().and_then(|fns| fns.edit);
     editor.ok_or_else(|| {
         let why = format!("{format} is only read; convert it, to edit what comes of it");
         Error::NotEditable { path: path.to_owned(), why }
@@ -249,7 +252,7 @@ impl Dropped {
         self.positions.binary_search(&position).is_ok()
     }
 
-    /// The names of the removed tensors after renaming.
+    /// Returns the names of the removed tensors after renaming.
     fn names(&self, model: &Model, names: &BTreeMap<usize, String>) -> Vec<String> {
         let name = |position: &usize| match names.get(position) {
             Some(name) => Some(name.clone()),
@@ -259,7 +262,7 @@ impl Dropped {
     }
 }
 
-/// The new names of tensors, by position.
+/// Returns the new names of tensors, by position.
 fn names(model: &Model, options: &EditOptions, drop: &Dropped) -> Result<BTreeMap<usize, String>> {
     let tensors = model.tensors().enumerate().map(|(position, info)| (position, info.name));
     let staying = tensors.clone().filter(|(position, _)| !drop.has(*position));
@@ -267,7 +270,8 @@ fn names(model: &Model, options: &EditOptions, drop: &Dropped) -> Result<BTreeMa
     let mut names = Renamed::of(&options.rename, &staying)
         .map_err(|fault| Error::rename(model.path(), fault))?
         .into_names();
-    // A tensor that is removed is still there until the file is rewritten, and must not have a name that another one gets.
+    // A removed tensor stays in the file until the file is rewritten. Until then its name must differ from
+    // the new name of any other tensor.
     let taken: HashSet<String> = names.values().cloned().collect();
     let known: HashSet<&str> = tensors.clone().map(|(_, name)| name).collect();
     let mut number = 0u64;

@@ -24,7 +24,7 @@ pub(super) struct RequestedMetadata {
 }
 
 impl RequestedMetadata {
-    /// The changes in the options, and the changes to the reserved key that follow from them.
+    /// Collects the changes in the options, and the changes to the reserved key that follow from them.
     pub(super) fn new(model: &Model, options: &EditOptions, names: &BTreeMap<usize, String>) -> Result<Self> {
         let metadata = options.metadata.iter().flatten();
         let metadata = metadata.map(|(key, value)| (key.to_owned(), NewValue::Value(value.clone())));
@@ -32,13 +32,13 @@ impl RequestedMetadata {
         let set = metadata.chain(options.set.iter().cloned()).collect();
         let mut given = Self { set, removed: unset.len(), unset };
         if model.format().capabilities().metadata == Metadata::Json {
-            given.follow(model, names)?;
+            given.update_reserved_key(model, names)?;
         }
         Ok(given)
     }
 
-    /// Updates the reserved key of a conversion to match the edit.
-    fn follow(&mut self, model: &Model, names: &BTreeMap<usize, String>) -> Result<()> {
+    /// Updates the reserved key that a conversion wrote, so that it matches the edit.
+    fn update_reserved_key(&mut self, model: &Model, names: &BTreeMap<usize, String>) -> Result<()> {
         let edited: Vec<&str> =
             self.set.iter().map(|(key, _)| key).chain(&self.unset).map(String::as_str).collect();
         if edited.contains(&reserved::KEY) || (edited.is_empty() && names.is_empty()) {
@@ -63,19 +63,20 @@ impl RequestedMetadata {
         Ok(())
     }
 
-    /// Whether there are no changes.
+    /// Checks whether there are no changes.
     pub(super) const fn is_empty(&self) -> bool {
         self.set.is_empty() && self.unset.is_empty()
     }
 
-    /// The change of one file.
+    /// Returns the change of one file.
     pub(super) fn change<'a>(&'a self, names: &'a BTreeMap<usize, String>) -> Change<'a> {
         let set = self.set.iter().map(|(key, value)| (key.as_str(), value));
         Change::new(set, self.unset.iter().map(String::as_str), names)
     }
 }
 
-/// The keys to remove: the given ones, and those that match a pattern that is not a key itself.
+/// Returns the keys to remove: the given keys, and the keys that match a given pattern. Text that is itself a
+/// key is not a pattern.
 fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
     if !given.iter().any(|key| key.contains(['*', '?', '[', '{'])) {
         return Ok(given.to_vec());
@@ -85,7 +86,7 @@ fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
     for key in given {
         let before = keys.len();
         let pattern = Globs::new([key.as_str()]).ok().filter(|_| own.get(key).is_none());
-        // The reserved key of a conversion is not removed by a pattern.
+        // A pattern does not remove the reserved key of a conversion.
         let matching = |known: &&str| {
             *known != reserved::KEY && pattern.as_ref().is_some_and(|pattern| pattern.is_match(known))
         };
@@ -99,7 +100,7 @@ fn unset(model: &Model, given: &[String]) -> Result<Vec<String>> {
     Ok(keys)
 }
 
-/// A note for each new key that is spelled almost like one of the model's.
+/// Returns a note for each new key that is spelled almost like an existing key of the model.
 pub(super) fn misspelled(model: &Model, options: &EditOptions) -> Result<Vec<Note>> {
     const MOST_KEYS: usize = 4096; // every new key is compared with each of them
     if options.set.is_empty() {
@@ -115,7 +116,8 @@ pub(super) fn misspelled(model: &Model, options: &EditOptions) -> Result<Vec<Not
     Ok(new.filter_map(note).collect())
 }
 
-/// Whether two keys differ by a letter, or two where they are long. Keys that differ by a number are meant to.
+/// Checks whether two keys differ in at most a fifth of their characters. Keys that differ only in digits are
+/// different on purpose.
 fn is_almost(key: &str, other: &str) -> bool {
     const SHORT: usize = 6;
     const LONG: usize = 200;
@@ -126,7 +128,7 @@ fn is_almost(key: &str, other: &str) -> bool {
         && strsim::damerau_levenshtein(key, other) * 5 <= key.len()
 }
 
-/// The metadata of a model, as far as its keys and values can be edited.
+/// Returns the metadata of a model, as far as its keys and values can be edited.
 pub(super) fn json_of(model: &Model) -> Result<Object> {
     let own = model.container().metadata();
     let own = own.map_err(|error| Error::file(model.path().to_owned(), error))?;

@@ -1,4 +1,4 @@
-//! An edit of a model of several files. Each file is edited like a single file, and the index is updated to match.
+//! Edits a model of several files. Each file is edited like a single file, and the index is updated to match.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::{EditMethod, check};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::capabilities::Metadata;
 use modelfmt_model::formats::change::{Change, EditFault, NewValue};
-use modelfmt_model::formats::entry::{DigestOf, EditFile, EditSet, Opened, ToOpen};
+use modelfmt_model::formats::entry::{AnyReader, DigestOf, EditFile, EditSet, ToOpen};
 use modelfmt_model::formats::open_any::OpenAny;
 use modelfmt_model::formats::set_index_edit::{EditIndex, IndexChange, IndexedFiles, edited};
 use modelfmt_model::model::Model;
@@ -25,7 +25,7 @@ use modelfmt_rules::wording::Note;
 /// The changes to the files of a set.
 #[derive(Clone, Debug)]
 pub(super) struct SetEdit {
-    /// The path of the index; the journal is beside it.
+    /// The path of the index. The journal is in the same folder.
     index: PathBuf,
     /// The files that change, by their paths, without the index.
     files: Vec<FileChange>,
@@ -34,7 +34,7 @@ pub(super) struct SetEdit {
     pub(super) is_in_place: bool,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
-    /// The files that change and are links.
+    /// The changed files that are links.
     links: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct SetEdit {
 struct Listing {
     name: String,
     text: Vec<u8>,
-    /// The version of the file that has this text.
+    /// The version of the index file that has this text.
     version: FileVersion,
     set: Vec<(String, NewValue)>,
     unset: Vec<String>,
@@ -64,8 +64,8 @@ impl Listing {
 }
 
 impl SetEdit {
-    /// Plans the changes to the files of a set; `names` are new names of tensors, by position. If the set is signed, before or
-    /// after the edit, all its files change if one does.
+    /// Plans the changes to the files of a set. `names` are the new names of tensors, by position. If the set
+    /// is signed before or after the edit, and one of its files changes, all of its files change.
     pub(super) fn new(
         model: &Model,
         (path, version): (&Path, FileVersion),
@@ -82,7 +82,7 @@ impl SetEdit {
         let renamed: HashMap<String, String> = renamed.collect();
         let paths = model.container().file_paths();
         let first = paths.first().filter(|_| set.first_has_metadata).cloned();
-        let (mut files, mut is_in_place, mut others) = (Vec::new(), true, Vec::new());
+        let (mut files, mut is_in_place, mut unedited) = (Vec::new(), true, Vec::new());
         let mut notes = Vec::new();
         for name in paths {
             let is_home = first.as_ref() == Some(&name);
@@ -93,12 +93,13 @@ impl SetEdit {
                 notes.extend(retyped);
                 files.push(FileChange { name, new, before });
             } else {
-                others.push((name, before));
+                unedited.push((name, before));
             }
         }
-        if let Some(become_of) = super::signing::others(model, signing).filter(|_| !files.is_empty()) {
-            for (name, before) in others {
-                let new = become_of(&folder.join(&name))?;
+        if let Some(strip) = super::signing::signature_stripper(model, signing).filter(|_| !files.is_empty())
+        {
+            for (name, before) in unedited {
+                let new = strip(&folder.join(&name))?;
                 files.push(FileChange { name, new, before });
             }
         }
@@ -129,14 +130,15 @@ impl SetEdit {
         Ok(edit)
     }
 
-    /// Opens the set as it will be, before any of its files is written. Its index states the digests of the new files.
+    /// Opens the set as it will be, before any of its files is written. Its index states the digests of the
+    /// new files.
     pub(super) fn preview(&self, path: &Path, work: &Execution<'_>) -> Result<Model> {
         let unread = |source| Error::Write { path: path.to_owned(), source };
         let listing = self.listing.iter().map(|listing| (&listing.name, &listing.version));
         for (name, before) in self.files.iter().map(|file| (&file.name, &file.before)).chain(listing) {
             let path = folder_of(&self.index).join(name);
             if fault::version(&path)? != *before {
-                return Err(Error::Overtaken { path });
+                return Err(Error::EditConflict { path });
             }
         }
         let listed = match &self.listing {
@@ -146,14 +148,14 @@ impl SetEdit {
         self.previewed(&listed).map_err(|fault| fault.at(path))
     }
 
-    /// The files that change, with their new lengths. Their digests are not known yet.
+    /// Returns the changed files with their new lengths, and without their digests, which are not known yet.
     fn lengths(&self) -> HashMap<String, IndexedFiles> {
         let listed = |new: &NewFile| IndexedFiles { nbytes: new.len(), digests: None };
         self.files.iter().map(|file| (file.name.clone(), listed(&file.new))).collect()
     }
 
-    /// Notes about links that were replaced by files, after the files were written.
-    pub(super) fn of_links(&self) -> impl Iterator<Item = Note> {
+    /// Returns notes about links that were replaced by files. Call this after the files were written.
+    pub(super) fn replaced_link_notes(&self) -> impl Iterator<Item = Note> {
         let folder = folder_of(&self.index);
         let gone = self.links.iter().filter(|name| !folder.join(name).is_symlink());
         gone.map(|name| {
@@ -162,23 +164,23 @@ impl SetEdit {
         })
     }
 
-    /// Whether any file changes besides the index.
+    /// Checks whether any file besides the index changes.
     pub(super) const fn changes_files(&self) -> bool {
         !self.files.is_empty()
     }
 
-    /// Whether the file with that name changes.
+    /// Checks whether the file with this name changes.
     #[cfg_attr(not(feature = "seal"), allow(dead_code, reason = "only signatures are looked for by file"))]
     pub(super) fn changes_file(&self, name: &str) -> bool {
         self.files.iter().any(|file| file.name == name)
     }
 
-    /// The total length in bytes of the files that change.
+    /// Returns the total length in bytes of the files that change.
     pub(super) fn nbytes(&self) -> u64 {
         self.files.iter().map(|file| file.new.len()).sum()
     }
 
-    /// The same, after they were written.
+    /// Returns the total length in bytes of the changed files, after they were written.
     pub(super) fn written_nbytes(&self) -> u64 {
         let folder = folder_of(&self.index);
         let len = |file: &FileChange| {
@@ -187,7 +189,7 @@ impl SetEdit {
         self.files.iter().map(len).sum()
     }
 
-    /// Whether neither a file nor the index changes.
+    /// Checks whether neither a file nor the index changes.
     pub(super) fn is_unchanged(&self) -> bool {
         let is_index =
             |listing: &Listing| listing.edited(&self.lengths()).is_ok_and(|text| text == listing.text);
@@ -235,8 +237,8 @@ impl SetEdit {
         }
     }
 
-    /// The files as they will be, with the index last, which states their digests. `sign` gets the other files and the text of the
-    /// index, and returns the new index.
+    /// Returns the files as they will be. The index is the last file, and states their digests. `sign`
+    /// receives the other files and the text of the index, and returns the new index.
     pub(super) fn changes(
         &self,
         path: &Path,
@@ -254,12 +256,12 @@ impl SetEdit {
         Ok(files)
     }
 
-    /// Makes all of these changes or none, and returns the number of bytes that were written.
+    /// Makes all of these changes, or none, and returns the number of bytes that were written.
     pub(super) fn write(&self, path: &Path, changes: &[FileChange], work: &Execution<'_>) -> Result<u64> {
         interruptible(path, work, |go_on| modelfmt_write::edit::change_several(&self.index, changes, go_on))
     }
 
-    /// The lengths and digests of the changed files that the index will state.
+    /// Returns the lengths and digests of the changed files for the index.
     fn digests(
         &self,
         listing: &Listing,
@@ -315,12 +317,12 @@ impl Files for Previewed {
 struct File<'a> {
     set: &'a EditSet,
     path: PathBuf,
-    /// The path of the model.
+    /// The path of the whole model.
     model: &'a Path,
 }
 
 impl File<'_> {
-    fn open(&self, source: BoxSource) -> Result<Box<dyn Opened>> {
+    fn open(&self, source: BoxSource) -> Result<Box<dyn AnyReader>> {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (files, options) = (shared_files(Folder::containing(&self.path)), OpenOptions::new());
         let to_open = ToOpen { source, name, files, options: &options };
@@ -328,7 +330,8 @@ impl File<'_> {
         opened.map(OpenAny::into_reader).map_err(|error| Error::file(self.path.clone(), error))
     }
 
-    /// The new file, whether its values keep their places, and notes; `None` if it does not change.
+    /// Returns the new file, whether its values keep their places, and notes; `None` if the file does not
+    /// change.
     fn edited(
         &self,
         edit: EditFile,
@@ -358,13 +361,14 @@ impl File<'_> {
         let after = self.open(Box::new(Preview::new(new.clone(), old)))?;
         check::is_same(&*opened, &*after, &new, &names)
             .map_err(|why| Error::NotEditable { path: self.path.clone(), why })?;
-        let retyped = self.set.file.driver().and_then(|driver| driver.retyped);
+        let retyped = self.set.file.fns().and_then(|fns| fns.retyped);
         let notes = retyped.map_or_else(Vec::new, |retyped| retyped(&*opened, &*after));
         Ok(Some((new, method == EditMethod::InPlace, notes)))
     }
 
-    /// The metadata changes for a file other than the first: only keys that it already has.
-    fn known(&self, opened: &dyn Opened, given: &RequestedMetadata) -> Result<RequestedMetadata> {
+    /// Returns the metadata changes for a file other than the first: only changes of keys that the file
+    /// already has.
+    fn known(&self, opened: &dyn AnyReader, given: &RequestedMetadata) -> Result<RequestedMetadata> {
         let metadata = opened.metadata().map_err(|error| Error::file(self.path.clone(), error))?;
         let keys = self.set.file.keys_of(&metadata);
         let has = |key: &str| keys.is_some_and(|keys| keys.get(key).is_some());

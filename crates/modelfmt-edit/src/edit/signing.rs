@@ -1,4 +1,4 @@
-//! The signatures of a file or set that is edited. Old ones do not cover the change; new ones can be made.
+//! The signatures of an edited file or set. Old signatures do not cover the change; new ones can be made.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) struct Signing {
 }
 
 impl Signing {
-    /// The keys in the options. The revision stays unless the options have another.
+    /// Takes the keys from the options. The revision stays as it is unless the options have another.
     pub(super) fn new(model: &Model, options: &EditOptions) -> Result<Option<Self>> {
         if options.sign.is_empty() {
             return match options.revision {
@@ -55,12 +55,13 @@ impl Signing {
         Signers { keys: &self.keys, revision: self.revision }
     }
 
-    /// Fails for a model that is not intact and must not be signed.
+    /// Fails for a model that is not intact, because such a model must not be signed.
     pub(super) fn expect_intact(&self, path: &Path, work: &Execution<'_>) -> Result<()> {
         expect_intact(&self.open.open(path)?, work)
     }
 
-    /// Has a conversion sign its output. A signature vouches for the whole content, so the model at `path` is verified first.
+    /// Sets the options of a conversion so that it signs its output. A signature vouches for all of the
+    /// content, so the model at `path` is verified first.
     pub(super) fn sign_output(
         &self,
         path: &Path,
@@ -72,21 +73,21 @@ impl Signing {
         Ok(())
     }
 
-    /// The file as it will be, with its signatures. The present file is verified first.
+    /// Returns the file as it will be, with its signatures. The present file is verified first.
     pub(super) fn sign_file(&self, path: &Path, new: &NewFile, work: &Execution<'_>) -> Result<NewFile> {
         self.expect_intact(path, work)?;
         let signed = self.by().file(&preview(path, new)?, work);
         Ok(signed.map_err(|error| failed(path, error))?.after(new))
     }
 
-    /// Signs a set of which only the manifest changes. Existing signatures are kept.
+    /// Signs a set if only its manifest changes. Existing signatures are kept.
     pub(super) fn add_to_set(&self, path: &Path, work: &Execution<'_>) -> Result<u64> {
         let Self { keys, revision, open } = self;
         Ok(crate::edit::sealing::sign(path, keys, *revision, open, work)?.changed_nbytes)
     }
 
-    /// Signs all shards as they will be, and returns the manifest with the signatures of the set, made from `text`. The set at
-    /// `path` is verified first.
+    /// Signs all shards as they will be. Returns the manifest, made from `text`, with the signatures of the
+    /// set. The set at `path` is verified first.
     pub(super) fn sign_set(
         &self,
         path: &Path,
@@ -112,9 +113,12 @@ impl Signing {
     }
 }
 
-/// The change to shards that an edit leaves alone, if the set is or will be signed: they lose their signatures, which belong to
-/// another set.
-pub(super) fn others(model: &Model, signing: Option<&Signing>) -> Option<fn(&Path) -> Result<NewFile>> {
+/// Returns the function that removes the signatures of shards that the edit itself does not change, if the
+/// set is or will be signed: the signatures belong to the old set.
+pub(super) fn signature_stripper(
+    model: &Model,
+    signing: Option<&Signing>,
+) -> Option<fn(&Path) -> Result<NewFile>> {
     let is_signed = model.as_apr2_sharded().is_some_and(|set| set.index().statement().is_some());
     (is_signed || signing.is_some()).then_some(without_signatures)
 }
@@ -131,7 +135,7 @@ fn preview(path: &Path, new: &NewFile) -> Result<modelfmt_model::apr2::Reader<Bo
     modelfmt_model::apr2::Reader::from_source(preview).map_err(|error| failed(path, error))
 }
 
-/// A note about the signatures of a model that changes.
+/// Returns a note about the signatures that are removed from a changed model, if there are any.
 pub(super) fn note(
     model: &Model,
     target: &Target,
@@ -165,8 +169,8 @@ pub(super) fn note(
     })
 }
 
-/// The keys of the signatures that are removed, each once; `None` stands for a signature of an unknown type. Shards can have
-/// signatures even if the set has none.
+/// Returns the keys of the removed signatures, each once; `None` means a signature of an unknown type. Shards
+/// can have signatures even if the set has none.
 fn removed(model: &Model, target: &Target, is_rewritten: bool) -> Vec<Option<[u8; 32]>> {
     let mut all = Vec::new();
     match (model.as_apr2_sharded(), target) {

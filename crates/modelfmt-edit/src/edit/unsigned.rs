@@ -1,5 +1,5 @@
-//! Replaces [`signing`](super::signing) in a build without the feature `seal`: nothing can be signed, and signatures are not read.
-//! The format itself refuses a file that is signed.
+//! Replaces [`signing`](super::signing) in a build without the feature `seal`: nothing can be signed, and
+//! signatures are not read. The APR2 crate itself refuses a signed file.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_rules::wording::Note;
 
-/// There are no signers.
+/// Has no values, because this build cannot sign.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Signing {}
 
@@ -49,7 +49,10 @@ impl Signing {
     }
 }
 
-pub(super) const fn others(_: &Model, _: Option<&Signing>) -> Option<fn(&Path) -> Result<NewFile>> {
+pub(super) const fn signature_stripper(
+    _: &Model,
+    _: Option<&Signing>,
+) -> Option<fn(&Path) -> Result<NewFile>> {
     None
 }
 

@@ -1,4 +1,4 @@
-//! The config that keys and tensors of a GGUF show.
+//! Makes a config from the keys and tensors of a GGUF.
 
 use modelfmt_value::{Object, Value};
 use tensor_core::DType;
@@ -11,8 +11,9 @@ use crate::maps::Map;
 use crate::maps::file::{KeyEntry, Kind, Required};
 use crate::number::rounded;
 
-/// A config without what only its writer knew: what `config.json` has beyond this travels as a difference.
-pub(crate) fn of_keys(map: &Map, gguf: &Gguf<'_>) -> Object {
+/// Makes a config without what only its writer knew. What `config.json` has beyond this is carried as a
+/// difference.
+pub(crate) fn from_keys(map: &Map, gguf: &Gguf<'_>) -> Object {
     let mut config = Object::new();
     if let Some(family) = map.file.families.first() {
         config.insert("model_type", family.as_str());
@@ -43,7 +44,7 @@ pub(crate) fn of_keys(map: &Map, gguf: &Gguf<'_>) -> Object {
             insert(&mut config, key, Value::Bool(is_there));
         }
     }
-    // Old GGUF files do not count the vocabulary.
+    // Old GGUF files do not state the size of the vocabulary.
     let rows = gguf.tensors.iter().find(|tensor| tensor.name == "token_embd.weight");
     if let Some(rows) = rows.and_then(|tensor| tensor.shape.first())
         && !config.contains_key("vocab_size")
@@ -54,9 +55,9 @@ pub(crate) fn of_keys(map: &Map, gguf: &Gguf<'_>) -> Object {
     config
 }
 
-/// Adds what programs of the hub ask for and no tensor depends on, to a config that is made of a GGUF of others: the class, the special
-/// tokens, and the dtype that most of the weights have.
-pub(crate) fn say_more(map: &Map, gguf: &Gguf<'_>, config: &mut Object) {
+/// Adds to the config of a GGUF from another tool what programs of the hub need and no tensor depends on: the
+/// class, the special tokens, and the dtype that most of the weights have.
+pub(crate) fn add_inferred_keys(map: &Map, gguf: &Gguf<'_>, config: &mut Object) {
     if let Some(class) = &map.file.class {
         config.insert("architectures", [class.as_str()].into_iter().collect::<Value>());
     }
@@ -93,7 +94,7 @@ fn insert(config: &mut Object, path: &str, value: Value) {
     }
 }
 
-/// Whether a value of a GGUF is that of a key.
+/// Checks whether a value of a GGUF is the value of a key.
 pub(crate) fn is_same(key: &Key, value: &Value) -> bool {
     let numbers = |value: &Value| match value {
         Value::Float(number) => Some(rounded(*number).to_bits()),

@@ -1,7 +1,8 @@
-//! What one JSON value has that another has not, as JSON.
+//! The difference between two JSON values, as JSON.
 //!
-//! A difference is an object: empty where the values are equal; `{"value": …}` for another value; `{"set": {key: difference},
-//! "drop": [keys]}` for the members of an object, and `{"items": {number: difference}}` for those of a list of the same length.
+//! A difference is an object: empty if the values are equal; `{"value": …}` for another value;
+//! `{"set": {key: difference}, "drop": [keys]}` for the members of an object, and
+//! `{"items": {number: difference}}` for those of a list of the same length.
 
 use modelfmt_value::{List, Object, Value};
 
@@ -10,7 +11,7 @@ const SET: &str = "set";
 const DROP: &str = "drop";
 const ITEMS: &str = "items";
 
-/// The difference that makes `wanted` of `base`.
+/// Returns the difference that turns `base` into `wanted`.
 pub(crate) fn between(base: &Value, wanted: &Value) -> Object {
     if base == wanted {
         return Object::new();
@@ -64,10 +65,10 @@ fn of_lists(base: &List, wanted: &List) -> Object {
     Object::from_iter([(ITEMS, items)])
 }
 
-/// Makes of `base` what the difference says.
+/// Applies a difference to `base`.
 ///
 /// # Errors
-/// Why it does not fit: a member or an item is not there, or it has another form.
+/// The reason why it does not fit: a member or an item does not exist, or it has another form.
 pub(crate) fn applied(base: Value, delta: &Object) -> Result<Value, String> {
     const FORMS: [&str; 4] = [VALUE, SET, DROP, ITEMS];
     if let Some(key) = delta.keys().find(|key| !FORMS.contains(key)) {

@@ -1,12 +1,12 @@
-//! Files of tokenizers that travel.
+//! Files of tokenizers that a GGUF carries.
 
 use std::collections::BTreeMap;
 
 use modelfmt_value::{Object, Value, json};
 use proptest::prelude::*;
 
-use super::carry::plain;
-use super::{Carried, Folder};
+use super::extra_keys::plain;
+use super::{ExtraKeys, Folder};
 use crate::Key;
 
 fn name(key: &str) -> String {
@@ -22,21 +22,21 @@ fn keys(model: &str, tokens: &[(&str, i32)]) -> Vec<(String, Key)> {
     ]
 }
 
-/// The keys that files travel in, and what they become again.
+/// Returns the keys that carry the files, and the files that they become again.
 fn there_and_back(keys: &[(String, Key)], files: &[(&str, &str)]) -> (Object, BTreeMap<String, Vec<u8>>) {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect();
-    let mut carried = Carried::default();
-    carried.add_files(&files, keys);
-    assert_eq!(carried.notes, Vec::<String>::new());
+    let mut extra = ExtraKeys::default();
+    extra.add_files(&files, keys);
+    assert_eq!(extra.notes, Vec::<String>::new());
     let all: Object =
-        keys.iter().chain(&carried.keys).map(|(key, value)| (key.as_str(), plain(value))).collect();
+        keys.iter().chain(&extra.keys).map(|(key, value)| (key.as_str(), plain(value))).collect();
     let mut folder = Folder::default();
     folder.add_files(&all, true).unwrap();
     assert_eq!(folder.losses, []);
     (all, folder.files.into_iter().collect())
 }
 
-/// Checks that files come back, and returns the texts that travel.
+/// Checks that files come back, and returns the texts that are carried.
 fn travels(keys: &[(String, Key)], files: &[(&str, &str)]) -> BTreeMap<String, String> {
     let (all, back) = there_and_back(keys, files);
     assert_eq!(back.len(), files.len());
@@ -150,11 +150,11 @@ fn a_model_of_sentencepiece_travels_as_what_is_beside_its_pieces() {
     file.push(0x15);
     file.extend_from_slice(&(-1.5f32).to_le_bytes());
     file.extend_from_slice(&[0x12, 2, 0x18, 2]);
-    let mut carried = Carried::default();
-    carried.add_files(&[("tokenizer.model".to_owned(), file.clone())].into(), &keys);
-    let [(_, Key::Bytes(bytes))] = &carried.keys[..] else { panic!("{carried:?}") };
+    let mut extra = ExtraKeys::default();
+    extra.add_files(&[("tokenizer.model".to_owned(), file.clone())].into(), &keys);
+    let [(_, Key::Bytes(bytes))] = &extra.keys[..] else { panic!("{extra:?}") };
     assert_eq!(bytes[..], [0, 2, 0, 0, 0, 1, 4, 0, 0, 0, 0x12, 2, 0x18, 2]);
-    let all = keys.iter().chain(&carried.keys).map(|(key, value)| (key.as_str(), plain(value))).collect();
+    let all = keys.iter().chain(&extra.keys).map(|(key, value)| (key.as_str(), plain(value))).collect();
     let mut folder = Folder::default();
     folder.add_files(&all, true).unwrap();
     assert_eq!(folder.files, [("tokenizer.model".to_owned(), file)]);
@@ -162,16 +162,16 @@ fn a_model_of_sentencepiece_travels_as_what_is_beside_its_pieces() {
 
 #[test]
 fn what_cannot_travel_is_noted() {
-    let mut carried = Carried::default();
+    let mut extra = ExtraKeys::default();
     let files =
         [("tokenizer.json", "{"), ("vocab.txt", "\u{fffd}"), ("other.json", "{}"), ("merges.txt", "a")];
     let mut files: BTreeMap<String, Vec<u8>> =
         files.into_iter().map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect();
     files.insert("vocab.txt".to_owned(), vec![0xff]);
     files.insert("chat_template.jinja".to_owned(), vec![b' '; (1 << 20) + 1]);
-    carried.add_files(&files, &[]);
-    assert_eq!(carried.keys.len(), 1);
-    let notes = carried.notes.join("; ");
+    extra.add_files(&files, &[]);
+    assert_eq!(extra.keys.len(), 1);
+    let notes = extra.notes.join("; ");
     for why in [
         "chat_template.jinja does not travel in the GGUF: it is longer than 1 MiB",
         "tokenizer.json does not travel in the GGUF: it is not good JSON",
@@ -181,7 +181,7 @@ fn what_cannot_travel_is_noted() {
     }
 }
 
-/// The folder's files for the keys of a GGUF of others, and the names of what is lost.
+/// Returns the folder's files for the keys of a GGUF from another tool, and the names of what is lost.
 fn made(keys: &[(String, Key)]) -> (BTreeMap<String, Vec<u8>>, Vec<String>) {
     let all: Object = keys.iter().map(|(key, value)| (key.as_str(), plain(value))).collect();
     let mut folder = Folder::default();
@@ -191,7 +191,7 @@ fn made(keys: &[(String, Key)]) -> (BTreeMap<String, Vec<u8>>, Vec<String>) {
 
 #[test]
 fn tokens_of_each_other_make_no_endless_list_of_merges() {
-    // Of `a`, `aa`, `aaa` and so on, each is made of others in as many ways as it is long.
+    // Each of `a`, `aa`, `aaa` and so on is made of others in as many ways as it is long.
     let starts = ["b", "c", "d", "e", "f", "g", "h"].map(|start| format!("{start}{}", "a".repeat(255)));
     let runs = "a".repeat(255);
     let mut texts: Vec<String> = (1..=255).map(|len| runs[..len].to_owned()).collect();
@@ -206,7 +206,7 @@ fn tokens_of_each_other_make_no_endless_list_of_merges() {
     assert!(error.contains("its 2047 tokens are made of each other in more than 73724 ways"), "{error}");
 }
 
-/// Checks that made files give the keys again that they are made of.
+/// Checks that the files that are made from keys give these keys again.
 fn is_read_back(keys: &[(String, Key)]) {
     let (files, lost) = made(keys);
     assert_eq!(lost, ["tokenizer.json", "tokenizer_config.json"]);

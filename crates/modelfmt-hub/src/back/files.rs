@@ -1,18 +1,18 @@
-//! The files beside the weights: what travels of them, and what is restored.
+//! The files beside the weights: what a GGUF carries of them, and what is restored.
 
 use std::collections::{BTreeMap, HashMap};
 
 use modelfmt_value::{Object, ParseOptions, Value, json};
 
-use super::carry::{Carried, plain};
 use super::config::is_same;
+use super::extra_keys::{ExtraKeys, plain};
 use super::folder::{Folder, key, text};
 use super::licence::licence_keys;
 use super::tokenizer::{Form, Tokens, base, form_of};
 use super::{FILE, Gguf, delta, pieces};
 use crate::{Config, Key, MapError, Tokenizer, TokenizerFiles, TokenizerOptions};
 
-/// The files that travel beside `config.json`, with the largest size of each.
+/// The files that are carried in addition to `config.json`, with the maximum size of each.
 const NAMES: &[(&str, u64)] = &[
     (CARD, 1 << 20),
     ("added_tokens.json", 8 << 20),
@@ -24,7 +24,7 @@ const NAMES: &[(&str, u64)] = &[
     ("processor_config.json", 1 << 20),
     ("special_tokens_map.json", 8 << 20),
     ("tokenizer.json", 256 << 20),
-    (MODEL, pieces::MOST),
+    (MODEL, pieces::MAX_LEN),
     ("tokenizer_config.json", 32 << 20),
     ("vocab.json", 64 << 20),
     ("vocab.txt", 64 << 20),
@@ -32,24 +32,25 @@ const NAMES: &[(&str, u64)] = &[
 
 /// The model card, which states the licence.
 const CARD: &str = "README.md";
-/// The model of SentencePiece.
+/// The SentencePiece model.
 const MODEL: &str = "tokenizer.model";
 /// The member that says how a `tokenizer.json` is written.
-const AS: &str = "as";
-/// The most values of a JSON file.
-const MOST_NODES: u64 = 1 << 24;
+const FORM: &str = "as";
+/// The maximum number of values in a JSON file.
+const MAX_NODES: u64 = 1 << 24;
 
 const MADE: &str =
     "it is made of the GGUF's tokens, merges and scores, which do not say all that the file of the hub said";
 
-/// The files beside the weights that travel in a GGUF: their names, and the largest size in bytes of each.
+/// Returns the files beside the weights that a GGUF carries: their names, and the maximum size in bytes of
+/// each.
 pub fn file_names() -> impl Iterator<Item = (&'static str, u64)> {
     NAMES.iter().copied()
 }
 
-impl Carried {
-    /// Adds what the files have that the keys of the tokenizer do not say. Files with other names than those of [`file_names`] are
-    /// passed over.
+impl ExtraKeys {
+    /// Adds what the files have and the keys of the tokenizer do not. Files whose names are not among
+    /// [`file_names`] are ignored.
     pub fn add_files(&mut self, files: &BTreeMap<String, Vec<u8>>, keys: &[(String, Key)]) {
         let keys: Object = (keys.iter())
             .filter(|(key, _)| key.starts_with("tokenizer."))
@@ -72,7 +73,7 @@ impl Carried {
 
     fn add_file(&mut self, name: &str, bytes: &[u8], keys: &Object) -> Result<(), String> {
         let wanted = if name.ends_with(".json") {
-            let options = ParseOptions::new().with_max_nodes(MOST_NODES);
+            let options = ParseOptions::new().with_max_nodes(MAX_NODES);
             json::parse_with(bytes, options).map_err(|error| format!("it is not good JSON: {error}"))?
         } else {
             Value::from(std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?)
@@ -80,7 +81,7 @@ impl Carried {
         let form = if name == "tokenizer.json" { form_of(&wanted, keys) } else { Form::default() };
         let mut own = delta::between(&base(name, keys, form), &wanted);
         if form != Form::default() {
-            own.insert(AS, form.to_value());
+            own.insert(FORM, form.to_value());
         }
         let text = json::to_string(&Value::Object(own)).map_err(|error| error.to_string())?;
         self.keys.push((format!("{FILE}{name}"), Key::Text(text)));
@@ -98,9 +99,9 @@ impl Form {
 
     fn parse(value: &Value) -> Result<Self, String> {
         let names = value.as_array().and_then(modelfmt_value::List::texts);
-        let names = names.ok_or_else(|| format!("`{AS}` is no list of names"))?;
+        let names = names.ok_or_else(|| format!("`{FORM}` is no list of names"))?;
         if let Some(other) = names.iter().find(|name| !Self::FLAGS.contains(name)) {
-            return Err(format!("`{AS}` has {other:?}, which is no form of a file"));
+            return Err(format!("`{FORM}` has {other:?}, which is no form of a file"));
         }
         let [pairs, beside, by_id] = Self::FLAGS.map(|flag| names.contains(&flag));
         Ok(Self { has_pairs: pairs, has_added_beside: beside, is_by_id: by_id })
@@ -108,9 +109,10 @@ impl Form {
 }
 
 impl Folder {
-    /// Adds the files that travelled; for a GGUF of others, files that are made of the keys of its tokenizer.
-    pub(super) fn add_files(&mut self, keys: &Object, is_ours: bool) -> Result<(), MapError> {
-        if !is_ours {
+    /// Adds the files that were carried. For a GGUF from another tool, adds files that are made from the keys
+    /// of its tokenizer.
+    pub(super) fn add_files(&mut self, keys: &Object, has_carried_keys: bool) -> Result<(), MapError> {
+        if !has_carried_keys {
             self.make_card(keys);
             return self.make_files(keys);
         }
@@ -141,7 +143,7 @@ impl Folder {
         Ok(())
     }
 
-    /// A card that states the licence, if the GGUF does.
+    /// Adds a card that states the licence, if the GGUF states it.
     fn make_card(&mut self, keys: &Object) {
         let stated = licence_keys().filter_map(|(name, key)| Some((name, keys.get(key)?.as_str()?)));
         let quoted = |value: &str| json::to_string(&Value::from(value)).ok();
@@ -169,19 +171,19 @@ impl Folder {
     }
 }
 
-/// Where the tensor is that has a row for each token.
+/// The name of the tensor that has a row for each token.
 const EMBEDDING: &str = "token_embd.weight";
 const PRE: &str = "tokenizer.ggml.pre";
 
 impl Folder {
-    /// Reads the files of the tokenizer, and loses each key of the GGUF that they say otherwise. A GGUF of others may lack keys.
-    /// The map makes the keys `of_map`.
+    /// Reads the files of the tokenizer, and records as lost each key of the GGUF that the files contradict.
+    /// A GGUF from another tool may lack keys. `of_map` are the keys that the map makes.
     pub(super) fn check_tokenizer(
         &mut self,
         gguf: &Gguf<'_>,
         config: &Config,
         of_map: &[(String, Key)],
-        is_ours: bool,
+        has_carried_keys: bool,
     ) {
         let is_of_map = |name: &str| of_map.iter().any(|(own, _)| own == name);
         let is_about = |name: &str| name.starts_with("tokenizer.") && !is_of_map(name);
@@ -196,7 +198,7 @@ impl Folder {
         let embedding = gguf.tensors.iter().find(|tensor| tensor.name == EMBEDDING);
         let options = TokenizerOptions::new().rows(embedding.and_then(|rows| rows.shape.first().copied()));
         let read = match Tokenizer::read(&files, config, &options) {
-            // Somebody stated a name that the files do not tell.
+            // The stated name does not follow from the files.
             Err(MapError::UnknownPreTokenizer { .. }) => {
                 let stated = gguf.keys.get(PRE).and_then(Value::as_str);
                 Tokenizer::read(&files, config, &options.pre(stated))
@@ -215,8 +217,8 @@ impl Folder {
                 None => self.lose("metadata key", name, "the files of the tokenizer do not say it"),
             }
         }
-        // In the order of the files.
-        for (name, _) in made.iter().filter(|(name, _)| is_ours && !gguf.keys.contains_key(name)) {
+        // These losses are in the order of the files.
+        for (name, _) in made.iter().filter(|(name, _)| has_carried_keys && !gguf.keys.contains_key(name)) {
             self.lose(
                 "metadata key",
                 name,
@@ -230,12 +232,12 @@ fn restored(name: &str, text: &str, max_len: u64, keys: &Object) -> Result<Value
     if text.len() as u64 > max_len.saturating_mul(2) {
         return Err(format!("it is longer than {} MiB", max_len >> 19));
     }
-    let options = ParseOptions::new().with_max_nodes(MOST_NODES);
+    let options = ParseOptions::new().with_max_nodes(MAX_NODES);
     let parsed = json::parse_with(text.as_bytes(), options).map_err(|error| error.to_string())?;
     let Value::Object(mut own) = parsed else {
         return Err(format!("expected an object, found {}", parsed.kind()));
     };
-    let form = own.remove(AS).map(|value| Form::parse(&value)).transpose()?.unwrap_or_default();
+    let form = own.remove(FORM).map(|value| Form::parse(&value)).transpose()?.unwrap_or_default();
     let value = delta::applied(base(name, keys, form), &own)?;
     match value {
         Value::String(_) if !name.ends_with(".json") => Ok(value),

@@ -1,4 +1,4 @@
-//! The folder that a GGUF becomes.
+//! The hub folder that a GGUF becomes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,51 +8,52 @@ use tensor_program::Program;
 
 use super::names::{Origin, Origins, count_unknown, unfit};
 use super::table::Table;
-use super::{CONFIG, FACTORS, FILE, Gguf, KNOWN_VERSION, MAP, OF, TENSORS, VALUES, VERSION};
+use super::{BASE_KEYS, CONFIG, FACTORS, FILE, Gguf, KNOWN_VERSION, MAP, TENSORS, VALUES, VERSION};
 use super::{config, delta, rope};
 use crate::maps::Map;
 use crate::maps::apply::Mapped;
 use crate::{Config, HubTensor, MapError};
 
-/// The most bytes of a text that says what a file has.
-const MOST_TEXT: usize = 1 << 28;
+/// The maximum length in bytes of a text that says what a file has.
+const MAX_TEXT: usize = 1 << 28;
 
-/// What a GGUF becomes.
+/// The hub folder that a GGUF becomes.
 #[derive(Clone, Debug, Default)]
 pub struct Folder {
     /// The name of the map.
     pub map: String,
-    /// Its tensors, by the tensor of the GGUF that they come from.
+    /// The tensors of the folder, by the tensor of the GGUF that they come from.
     pub groups: Vec<Group>,
-    /// The files beside them, with their text.
+    /// The files beside the weights: name and bytes.
     pub files: Vec<(String, Vec<u8>)>,
     /// What cannot be restored exactly.
     pub losses: Vec<Loss>,
-    /// What the user may want to know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// The tensors that come from one tensor of a GGUF; none for one that `config.json` holds.
+/// The tensors that come from one tensor of a GGUF; none for a tensor whose values are in `config.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// The number of the tensor of the GGUF.
     pub input: usize,
     /// The tensors: name, and how it is computed from the tensors of the GGUF.
     pub tensors: Vec<(String, Program)>,
-    /// What has to hold for them to be exact.
+    /// The condition under which they are exact.
     pub check: Option<Check>,
 }
 
-/// Two programs over the tensors of a GGUF that have the same values if its tensors are those of the folder.
+/// Two programs over the tensors of a GGUF. They have the same values if the restored tensors are those of
+/// the folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// What the folder's tensors would become again.
+    /// What the restored tensors would become again.
     pub again: Program,
     /// What the GGUF has.
     pub found: Program,
-    /// The tensors if that is not the same.
+    /// The tensors to use if the values differ.
     pub otherwise: Vec<(String, Program)>,
-    /// What is lost then.
+    /// The loss in that case.
     pub why: &'static str,
 }
 
@@ -79,13 +80,14 @@ const NO_PLACE: &str = "a folder of the hub has no place for it";
 const NO_TENSOR: &str = "the map has no tensor for it";
 
 impl Folder {
-    /// Finds out what a GGUF becomes. With `map`, by that one; else by the one that made it, or by one for its architecture.
+    /// Restores the folder of a GGUF, by `map` if it is given, or else by the map that made the GGUF, or else
+    /// by a map for its architecture.
     ///
     /// # Errors
     /// If no map fits, or keys or tensors are not what a map makes.
     pub fn of(gguf: &Gguf<'_>, map: Option<Map>) -> Result<Self, MapError> {
-        let is_ours = gguf.keys.contains_key(MAP);
-        check_version(gguf.keys, is_ours)?;
+        let has_carried_keys = gguf.keys.contains_key(MAP);
+        check_version(gguf.keys, has_carried_keys)?;
         let map = match map {
             Some(map) => map,
             None => own_map(gguf)?,
@@ -97,18 +99,20 @@ impl Folder {
             return Err(key("general.architecture", why));
         }
         let table = match text(gguf.keys, TENSORS)? {
-            Some(text) if is_ours => Table::parse(text, &map).map_err(|why| key(TENSORS, why))?,
+            Some(text) if has_carried_keys => Table::parse(text, &map).map_err(|why| key(TENSORS, why))?,
             _ => Table::usual(&map),
         };
         let mut folder = Self { map: map.name().to_owned(), ..Self::default() };
-        let mut config = config::of_keys(&map, gguf);
+        let mut config = config::from_keys(&map, gguf);
         match text(gguf.keys, &format!("{FILE}{CONFIG}"))? {
-            Some(text) if is_ours => config = Self::restored(text, Value::Object(config))?.into_object(),
-            _ if is_ours => folder.lose("file", CONFIG, NO_CONFIG),
+            Some(text) if has_carried_keys => {
+                config = Self::restored(text, Value::Object(config))?.into_object();
+            }
+            _ if has_carried_keys => folder.lose("file", CONFIG, NO_CONFIG),
             _ => {
                 folder.notes.push(format!("{CONFIG} is made of the keys and tensors of the GGUF"));
                 folder.solve_rope(gguf, &map, &mut config);
-                config::say_more(&map, gguf, &mut config);
+                config::add_inferred_keys(&map, gguf, &mut config);
             }
         }
         let is_missing = |name: &&String| !gguf.keys.contains_key(&format!("{VALUES}{name}"));
@@ -117,7 +121,7 @@ impl Folder {
         }
         let parsed = Config::of(config.clone());
         let origins = Origins::of(&map, &table, &parsed, gguf.tensors)?;
-        if !is_ours || !gguf.keys.contains_key(TENSORS) {
+        if !has_carried_keys || !gguf.keys.contains_key(TENSORS) {
             folder.lose_types(gguf, &origins);
         }
         let mapped = map.apply_back(&parsed, &origins.hub())?;
@@ -125,25 +129,25 @@ impl Folder {
         folder.check_rest(gguf, &origins, &mapped);
         folder.check_keys(gguf, &map, &mapped);
         folder.add_file(CONFIG, &Value::Object(config))?;
-        folder.add_files(gguf.keys, is_ours)?;
-        folder.check_tokenizer(gguf, &parsed, &mapped.keys, is_ours);
+        folder.add_files(gguf.keys, has_carried_keys)?;
+        folder.check_tokenizer(gguf, &parsed, &mapped.keys, has_carried_keys);
         folder.say_left_out(&table);
         Ok(folder)
     }
 
-    /// The config: what follows from other keys, and what travels.
+    /// Returns the config: what follows from other keys, and what is carried.
     fn restored(text: &str, base: Value) -> Result<Value, MapError> {
         let bad = |why: String| key(&format!("{FILE}{CONFIG}"), why);
-        if text.len() > MOST_TEXT {
-            return Err(bad(format!("it is longer than {} MiB", MOST_TEXT >> 20)));
+        if text.len() > MAX_TEXT {
+            return Err(bad(format!("it is longer than {} MiB", MAX_TEXT >> 20)));
         }
         let mut own = json::parse_object(text.as_bytes()).map_err(|error| bad(error.to_string()))?;
-        // Maps may have learnt more keys since.
-        let known = own.remove(OF);
+        // Newer maps may derive more keys.
+        let known = own.remove(BASE_KEYS);
         let mut base = base.into_object();
         if let Some(known) = &known {
             let known = known.as_array().and_then(modelfmt_value::List::texts);
-            let known = known.ok_or_else(|| bad(format!("`{OF}` is no list of keys")))?;
+            let known = known.ok_or_else(|| bad(format!("`{BASE_KEYS}` is no list of keys")))?;
             if let Some(key) = known.iter().find(|key| !base.contains_key(key)) {
                 return Err(bad(format!("{key:?} does not follow from the GGUF any more")));
             }
@@ -163,7 +167,7 @@ impl Folder {
         self.losses.push(Loss { kind, name: name.to_owned(), why: why.into() });
     }
 
-    /// Solves Llama 3's scaling for a GGUF of others.
+    /// Solves Llama 3's scaling for a GGUF from another tool.
     fn solve_rope(&mut self, gguf: &Gguf<'_>, map: &Map, config: &mut Object) {
         let is_known = map.file.rope_scaling.contains(&crate::maps::file::RopeScaling::Llama3);
         let Some(factors) = gguf.factors.get("rope_freqs.weight").filter(|_| is_known) else { return };
@@ -175,7 +179,8 @@ impl Folder {
         }
     }
 
-    /// What nobody knows of a GGUF of others: the types of tensors that became `f32`, and what a sum was before.
+    /// Records what is not known of a GGUF from another tool: the types of tensors that became `f32`, and
+    /// what a sum was before.
     fn lose_types(&mut self, gguf: &Gguf<'_>, origins: &Origins) {
         let is_other = |origin: &Origin| !origin.is_widened && origin.dtype != DType::F32;
         let has_others = origins.found.iter().any(is_other);
@@ -205,7 +210,7 @@ impl Folder {
             let found =
                 by_name.get(&*made.name).and_then(|number| Some((*number, gguf.tensors.get(*number)?)));
             let Some((input, tensor)) = found else {
-                // A config with factors, and a GGUF without.
+                // The config has factors, and the GGUF has none.
                 self.lose("tensor", &made.name, OTHER_FACTORS);
                 continue;
             };
@@ -219,7 +224,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Tensors that are in no file of a folder.
+    /// Records as lost the tensors that are in no file of a folder.
     fn check_rest(&mut self, gguf: &Gguf<'_>, origins: &Origins, mapped: &Mapped) {
         let made: HashSet<&str> = mapped.tensors.iter().map(|made| &*made.name).collect();
         for number in &origins.unknown {
@@ -232,9 +237,9 @@ impl Folder {
         }
     }
 
-    /// Keys that the folder does not say, or says otherwise.
+    /// Records as lost the keys that the folder does not have, or has with another value.
     fn check_keys(&mut self, gguf: &Gguf<'_>, map: &Map, mapped: &Mapped) {
-        const OWN: [&str; 7] = [
+        const GENERAL_KEYS: [&str; 7] = [
             "general.architecture",
             "general.type",
             "general.name",
@@ -246,15 +251,18 @@ impl Folder {
         let made: HashMap<&str, &crate::Key> =
             mapped.keys.iter().map(|(key, value)| (&**key, value)).collect();
         for (name, value) in gguf.keys {
-            let is_ours = name.starts_with("modelfmt")
+            let is_not_config = name.starts_with("modelfmt")
                 || (name.starts_with("tokenizer.") && !made.contains_key(name))
                 || name.starts_with("split.");
-            // How the embeddings of tokens become that of a text is said by another file of the folder.
+            // Another file of the folder states the pooling.
             let is_pooling = map.file.pools && name.strip_suffix(".pooling_type") == Some(map.architecture());
-            // The model card says it.
+            // The model card states the licence.
             let is_licence =
                 value.as_str().is_some() && super::licence::licence_keys().any(|(_, key)| key == name);
-            if is_ours || is_licence || (is_pooling || OWN.contains(&name)) && !made.contains_key(name) {
+            if is_not_config
+                || is_licence
+                || (is_pooling || GENERAL_KEYS.contains(&name)) && !made.contains_key(name)
+            {
                 continue;
             }
             match made.get(name) {
@@ -275,16 +283,16 @@ impl Folder {
 }
 
 /// Fails for keys of a version that is not known.
-fn check_version(keys: &Object, is_ours: bool) -> Result<(), MapError> {
+fn check_version(keys: &Object, has_carried_keys: bool) -> Result<(), MapError> {
     let version = keys.get(VERSION).and_then(Value::as_u64);
-    if !is_ours || version == Some(u64::from(KNOWN_VERSION)) {
+    if !has_carried_keys || version == Some(u64::from(KNOWN_VERSION)) {
         return Ok(());
     }
     let found = version.map_or_else(|| "no number".to_owned(), |version| version.to_string());
     Err(key(VERSION, format!("it is {found}, and {KNOWN_VERSION} is known; a newer modelfmt may read it")))
 }
 
-/// What the map makes of the origins if those that are `f32` in the GGUF were `f32` before.
+/// Applies the map to the origins as if those that are `f32` in the GGUF had been `f32` before.
 fn plain(map: &Map, config: &Config, origins: &Origins) -> Result<Mapped, MapError> {
     let as_found = |origin: &Origin| Origin {
         dtype: if origin.is_widened { DType::F32 } else { origin.dtype },
@@ -294,7 +302,7 @@ fn plain(map: &Map, config: &Config, origins: &Origins) -> Result<Mapped, MapErr
     map.apply_back(config, &Origins { found, unknown: Vec::new() }.hub())
 }
 
-/// A tensor whose values are in the config.
+/// Makes the group for a tensor whose values are in the config.
 fn constant(input: usize, tensor: &HubTensor<'_>, again: &Program) -> Result<Group, MapError> {
     if (tensor.dtype, tensor.shape) != (again.dtype(), again.shape()) {
         return Err(unfit(tensor, OTHER_FACTORS.to_owned()));
@@ -304,7 +312,8 @@ fn constant(input: usize, tensor: &HubTensor<'_>, again: &Program) -> Result<Gro
     Ok(Group { input, tensors: Vec::new(), check: Some(check) })
 }
 
-/// The tensors that one tensor of a GGUF comes from. `made` is what the map does with them, `plain` what it does with `f32`.
+/// Makes the group of the tensors that one tensor of a GGUF comes from. `made` is what the map computes from
+/// them, `plain` what it computes from `f32`.
 fn group(
     gguf: &Gguf<'_>,
     origins: &Origins,
@@ -351,7 +360,7 @@ fn group(
     Ok(Group { input, tensors, check })
 }
 
-/// The blocks that bytes are.
+/// Retypes bytes as the blocks that they are.
 fn typed(program: Program, origin: &Origin) -> Result<Program, tensor_program::ProgramError> {
     match &origin.blocks {
         Some((dtype, shape)) => program.retyped(*dtype, shape),
@@ -359,7 +368,7 @@ fn typed(program: Program, origin: &Origin) -> Result<Program, tensor_program::P
     }
 }
 
-/// The values of a tensor that travel.
+/// Returns the values of a tensor, if they are carried.
 fn known(keys: &Object, origin: &Origin) -> Result<Option<Program>, MapError> {
     let name = format!("{VALUES}{}", origin.name);
     let Some(value) = keys.get(&name) else { return Ok(None) };
@@ -369,14 +378,14 @@ fn known(keys: &Object, origin: &Origin) -> Result<Option<Program>, MapError> {
         .map_err(|error| key(&name, error.to_string()))
 }
 
-/// The bytes of a key.
+/// Reads the bytes of a key.
 pub(super) fn bytes(name: &str, value: &Value) -> Result<Vec<u8>, MapError> {
     let byte = |value: Value| value.as_u64().and_then(|byte| u8::try_from(byte).ok());
     let bytes: Option<Vec<u8>> = value.as_array().and_then(|items| items.iter().map(byte).collect());
     bytes.ok_or_else(|| key(name, "it is no list of bytes".to_owned()))
 }
 
-/// The text of a key; `None` if it is not there.
+/// Reads the text of a key; `None` if the key does not exist.
 pub(super) fn text<'a>(keys: &'a Object, name: &str) -> Result<Option<&'a str>, MapError> {
     match keys.get(name) {
         None => Ok(None),
@@ -389,7 +398,7 @@ pub(super) fn key(name: &str, why: String) -> MapError {
     MapError::Key { key: name.to_owned(), why }
 }
 
-/// The map that made a GGUF, or the one of its architecture that knows most of its tensors.
+/// Returns the map that made a GGUF, or the map of its architecture that knows most of its tensors.
 fn own_map(gguf: &Gguf<'_>) -> Result<Map, MapError> {
     match text(gguf.keys, MAP)? {
         Some("") => {

@@ -1,6 +1,6 @@
 //! The licence of a model, in its card and in a GGUF.
 
-/// The keys of a GGUF that state the licence, each after its name in a model card.
+/// Returns the keys of a GGUF that state the licence, each after its name in a model card.
 pub fn licence_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     const LICENCE: [(&str, &str); 3] = [
         ("license", "general.license"),

@@ -1,4 +1,5 @@
-//! A `tokenizer.json` of the keys of a GGUF alone: the vocabulary, and the steps that llama.cpp does for the names in the keys.
+//! Makes a `tokenizer.json` from the keys of a GGUF alone: the vocabulary, and the steps that llama.cpp does
+//! for the names in the keys.
 
 use modelfmt_value::{Object, Value};
 
@@ -9,7 +10,8 @@ use crate::tokenizer::pre;
 const SPACE: &str = "▁";
 
 impl Tokens<'_> {
-    /// A `tokenizer.json` that splits texts as llama.cpp does, as far as that is known, and what is not, for the user.
+    /// Makes a `tokenizer.json` that splits texts like llama.cpp, as far as that is known. The second value
+    /// tells the user what is not known.
     pub(super) fn made(&self) -> (Value, Option<String>) {
         let form = Form { has_added_beside: true, ..Form::default() };
         let mut top = self.hub_json(form).into_object();
@@ -26,7 +28,7 @@ impl Tokens<'_> {
         (Value::Object(top), unknown)
     }
 
-    /// Texts are cut by a pattern, and bytes become characters.
+    /// Adds the steps of BPE over bytes: texts are cut by a pattern, and bytes become characters.
     fn add_bytes(&self, top: &mut Object) -> Option<String> {
         let level =
             || typed("ByteLevel", [("add_prefix_space", false.into()), ("trim_offsets", true.into())]);
@@ -47,7 +49,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Spaces become marks, and what is no token becomes bytes.
+    /// Adds the steps of SentencePiece: spaces become marks, and what is not a token becomes bytes.
     fn add_sentencepiece(&self, top: &mut Object) {
         let pattern = |text: &str| Value::Object(Object::from_iter([("String", Value::from(text))]));
         let replace =
@@ -79,7 +81,7 @@ impl Tokens<'_> {
         top.insert("decoder", typed("WordPiece", decoder));
     }
 
-    /// Puts tokens around a text.
+    /// Makes the step that puts tokens around a text.
     fn processor(&self) -> Option<Value> {
         let is_bert = self.model() == "bert";
         let first = if is_bert { "cls_token_id" } else { "bos_token_id" };
@@ -115,13 +117,13 @@ impl Tokens<'_> {
     }
 }
 
-/// A part of a template.
+/// Makes a part of a template.
 fn one(kind: &str, id: &str, side: u64) -> Value {
     let inner = Object::from_iter([("id", Value::from(id)), ("type_id", side.into())]);
     Value::Object(Object::from_iter([(kind, inner)]))
 }
 
-/// An object with a `type`.
+/// Makes an object with a `type`.
 fn typed<const N: usize>(kind: &str, members: [(&str, Value); N]) -> Value {
     let first = ("type", Value::from(kind));
     Value::Object([first].into_iter().chain(members).collect())

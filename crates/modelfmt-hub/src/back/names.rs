@@ -1,4 +1,4 @@
-//! Which tensors of a folder the tensors of a GGUF come from.
+//! Finds the tensors of a folder that the tensors of a GGUF come from.
 
 use std::collections::HashMap;
 
@@ -23,11 +23,12 @@ pub(crate) struct Origin {
     /// Its dtype; for blocks `u8`, and the last dimension counts bytes.
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<u64>,
-    /// Whether it is `f32` in the GGUF because llama.cpp takes no other type, so that its dtype is that of the table.
+    /// Whether it is `f32` in the GGUF because llama.cpp accepts no other type, so that its dtype is the one
+    /// of the table.
     pub(crate) is_widened: bool,
     /// Whether a number was added to it.
     pub(crate) is_added: bool,
-    /// For blocks, what the tensor is.
+    /// For blocks, the dtype and the shape of the tensor.
     pub(crate) blocks: Option<(DType, Vec<u64>)>,
 }
 
@@ -39,9 +40,9 @@ pub(crate) struct Origins {
     pub(crate) unknown: Vec<usize>,
 }
 
-/// The most tensors of a folder, and the most experts of a layer.
-const MOST: usize = 1 << 18;
-const MOST_EXPERTS: u64 = 1 << 12;
+/// The maximum number of tensors in a folder, and of experts in a layer.
+const MAX_TENSORS: usize = 1 << 18;
+const MAX_EXPERTS: u64 = 1 << 12;
 
 /// The entries of a map by the names that tensors have in a GGUF.
 struct Targets<'a> {
@@ -60,7 +61,7 @@ impl<'a> Targets<'a> {
         Self { map, by_key }
     }
 
-    /// The entry that makes a tensor with this name, and the number of its layer.
+    /// Finds the entry that makes a tensor with this name, and the number of its layer.
     fn find(&self, name: &str) -> Option<(Option<u64>, &'a (Pattern, Tensor))> {
         let (key, numbers) = key_of(name);
         let mut patterns = self.by_key.get(&key)?.iter();
@@ -69,14 +70,14 @@ impl<'a> Targets<'a> {
     }
 }
 
-/// How many tensors of a GGUF the map does not make.
+/// Counts the tensors of a GGUF that the map does not make.
 pub(crate) fn count_unknown(map: &Map, gguf: &[HubTensor<'_>]) -> usize {
     let targets = Targets::of(map);
     gguf.iter().filter(|tensor| targets.find(tensor.name).is_none()).count()
 }
 
 impl Origins {
-    /// Finds the origins of the tensors of a GGUF. The config counts experts.
+    /// Finds the origins of the tensors of a GGUF. The config states the number of experts.
     ///
     /// # Errors
     /// If a tensor has a shape that the map does not make, or there are too many.
@@ -96,9 +97,9 @@ impl Origins {
             };
             let shape = shape_before(tensor, entry, pattern)?;
             let count = if pattern.has_experts() { experts(map, &config, entry, tensor)? } else { 1 };
-            let room = MOST.saturating_sub(origins.found.len()) as u64;
+            let room = MAX_TENSORS.saturating_sub(origins.found.len()) as u64;
             if count > room {
-                return Err(unfit(tensor, format!("a folder has at most {MOST} tensors")));
+                return Err(unfit(tensor, format!("a folder has at most {MAX_TENSORS} tensors")));
             }
             for expert in 0..count {
                 let numbers = Numbers { layer, expert: Some(expert) };
@@ -108,21 +109,22 @@ impl Origins {
         Ok(origins)
     }
 
-    /// The tensors, for a map.
+    /// Returns the tensors in the form that a map takes.
     pub(crate) fn hub(&self) -> Vec<HubTensor<'_>> {
         let found = self.found.iter();
         found.map(|own| HubTensor { name: &own.name, dtype: own.dtype, shape: &own.shape }).collect()
     }
 }
 
-/// How many experts a tensor holds: as many as the config counts, and each with values.
+/// Returns how many experts a tensor holds. It must be the number in the config, and each expert must have
+/// values.
 fn experts(map: &Map, config: &Config, entry: &Tensor, tensor: &HubTensor<'_>) -> Result<u64, MapError> {
     if tensor.shape.contains(&0) {
         return Err(unfit(tensor, format!("its shape {:?} has room for no value", tensor.shape)));
     }
     let count = tensor.shape.first().copied().unwrap_or(0);
-    if count > MOST_EXPERTS {
-        return Err(unfit(tensor, format!("it has {count} experts, the limit is {MOST_EXPERTS}")));
+    if count > MAX_EXPERTS {
+        return Err(unfit(tensor, format!("it has {count} experts, the limit is {MAX_EXPERTS}")));
     }
     let Some(key) = map.counts(entry) else { return Ok(count) };
     let known = config.count(key)?;
@@ -153,7 +155,7 @@ fn origin(
     if tensor.dtype.size().is_some_and(|size| size > 0) {
         return Ok(plain);
     }
-    // Blocks lie along rows, so what moves rows moves bytes.
+    // Blocks are parts of rows, so a step that moves rows moves bytes.
     if entry.steps.iter().any(|step| matches!(step, Step::Transpose | Step::Add(_) | Step::F32)) {
         let why =
             format!("its values have to be {} numbers to be undone, and it is {}", DType::F32, tensor.dtype);
@@ -168,7 +170,7 @@ fn origin(
     Ok(Origin { blocks: Some((tensor.dtype, plain.shape)), dtype: DType::U8, shape: rows, ..plain })
 }
 
-/// The shape before the steps; that of one expert where experts are stacked.
+/// Returns the shape before the steps. If experts are stacked, this is the shape of one expert.
 fn shape_before(tensor: &HubTensor<'_>, entry: &Tensor, pattern: &Pattern) -> Result<Vec<u64>, MapError> {
     let mut shape = tensor.shape.to_vec();
     if pattern.has_experts() {
@@ -180,7 +182,7 @@ fn shape_before(tensor: &HubTensor<'_>, entry: &Tensor, pattern: &Pattern) -> Re
     for step in entry.steps.iter().rev() {
         match step {
             Step::Transpose => shape.reverse(),
-            // A row, unless the table says otherwise.
+            // This is one row, unless the table says otherwise.
             Step::Flatten => shape.insert(0, 1),
             Step::Add(_) | Step::F32 | Step::Pair(_) | Step::Gather(..) => {}
         }

@@ -1,6 +1,6 @@
 //! Numbers as people write them.
 
-/// The number with the fewest digits that is this `f32`.
+/// Returns the number with the fewest digits that is this `f32`.
 pub(crate) fn shortest(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }

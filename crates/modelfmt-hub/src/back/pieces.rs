@@ -1,7 +1,7 @@
 //! `tokenizer.model`: the pieces that a GGUF has as tokens, and the bytes between them.
 //!
-//! What travels is a list of parts: 0 and the number of tokens that follow in order, or 1, a length and bytes. Numbers have four
-//! bytes, little-endian.
+//! A GGUF carries a list of parts: 0 and the number of tokens that follow in order, or 1, a length and bytes.
+//! Numbers have four bytes, little-endian.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use crate::number::rounded;
@@ -10,8 +10,8 @@ use modelfmt_value::{List, Object, Value};
 const TOKENS: u8 = 0;
 const BYTES: u8 = 1;
 
-/// The longest file.
-pub(super) const MOST: u64 = 64 << 20;
+/// The maximum length of the file.
+pub(super) const MAX_LEN: u64 = 64 << 20;
 
 /// The tokens of a GGUF: texts, scores and types.
 struct Pieces<'a> {
@@ -27,7 +27,7 @@ impl<'a> Pieces<'a> {
         Some(Self { texts, scores: list("scores")?, types: list("token_type")? })
     }
 
-    /// The fields of all tokens, as SentencePiece writes them.
+    /// Returns the fields of all tokens, as SentencePiece writes them.
     fn encoded(&self) -> impl Iterator<Item = Vec<u8>> {
         let numbers = self.scores.iter().zip(self.types.iter());
         self.texts.iter().zip(numbers).map(|(text, (score, kind))| {
@@ -58,13 +58,13 @@ fn push_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(u8::try_from(number).unwrap_or(0));
 }
 
-/// What a file has beyond the tokens of the keys.
+/// Returns what a file has beyond the tokens of the keys.
 pub(super) fn between(keys: &Object, file: &[u8]) -> Vec<u8> {
     let mut parts = Parts::default();
     let mut rest = file;
     if let Some(pieces) = Pieces::of(keys) {
         for piece in pieces.encoded() {
-            // What is before the piece, if it is there: the fields of a model that come first are few.
+            // If the file has another field here, the field is kept in place of the token.
             match rest.strip_prefix(&piece[..]) {
                 Some(after) => {
                     parts.token();
@@ -83,7 +83,7 @@ pub(super) fn between(keys: &Object, file: &[u8]) -> Vec<u8> {
     parts.done()
 }
 
-/// The length of a field that is a message, as all of a model's are.
+/// Returns the length of a field that is a message, like all fields of a model.
 fn field_len(bytes: &[u8]) -> Option<usize> {
     let (first, mut rest) = bytes.split_first()?;
     if first & 7 != 2 || *first >= 0x80 {
@@ -102,13 +102,13 @@ fn field_len(bytes: &[u8]) -> Option<usize> {
     head.checked_add(len).filter(|whole| *whole <= bytes.len())
 }
 
-/// Parts that are written.
+/// Parts that are being written.
 #[derive(Default)]
 struct Parts {
     out: Vec<u8>,
     tokens: u32,
     bytes: Vec<u8>,
-    /// How many tokens have been passed without being written.
+    /// Whether a token has been skipped.
     skipped: bool,
 }
 
@@ -118,11 +118,11 @@ impl Parts {
         self.tokens = self.tokens.saturating_add(1);
     }
 
-    /// A field in place of a token.
+    /// Adds a field that the file has in place of a token.
     fn skip(&mut self, field: &[u8]) {
         self.flush_tokens();
         self.bytes.extend_from_slice(field);
-        // The token that it replaces is passed by a run of none.
+        // This count skips the token that the field replaces.
         self.flush_bytes();
         self.out.push(TOKENS);
         self.out.extend_from_slice(&u32::MAX.to_le_bytes());
@@ -158,10 +158,10 @@ impl Parts {
     }
 }
 
-/// The file that the parts make.
+/// Makes the file from the parts.
 ///
 /// # Errors
-/// What is wrong with them.
+/// What is wrong with the parts.
 pub(super) fn applied(keys: &Object, parts: &[u8]) -> Result<Vec<u8>, String> {
     let pieces = Pieces::of(keys);
     let mut encoded = pieces.iter().flat_map(Pieces::encoded);
@@ -171,7 +171,7 @@ pub(super) fn applied(keys: &Object, parts: &[u8]) -> Result<Vec<u8>, String> {
         let number = u32::from_le_bytes(*number);
         rest = after;
         match *kind {
-            // A token that the file has otherwise.
+            // The file has another field in place of this token.
             TOKENS if number == u32::MAX => {
                 encoded.next().ok_or("it has more tokens than the GGUF")?;
             }
@@ -188,8 +188,8 @@ pub(super) fn applied(keys: &Object, parts: &[u8]) -> Result<Vec<u8>, String> {
             }
             other => return Err(format!("{other} is no kind of part")),
         }
-        if out.len() as u64 > MOST {
-            return Err(format!("it becomes longer than {} MiB", MOST >> 20));
+        if out.len() as u64 > MAX_LEN {
+            return Err(format!("it becomes longer than {} MiB", MAX_LEN >> 20));
         }
     }
     Ok(out)
@@ -226,7 +226,7 @@ mod tests {
     proptest! {
         #[test]
         fn models_come_back(tokens in tokens(), own in tokens(), rest in prop::collection::vec(any::<u8>(), 0..40)) {
-            // A file whose tokens are those of the keys but for some, and any other bytes.
+            // The tokens of the file are those of the keys, or any others. Any bytes follow.
             for (of_keys, of_file) in [(&tokens, &tokens), (&tokens, &own)] {
                 let (keys, file) = (keys(of_keys), file(of_file, &rest));
                 let parts = between(&keys, &file);

@@ -1,4 +1,4 @@
-//! Scaled rotations of a config, from the keys and tensors of a GGUF.
+//! Restores the scaled rotations of a config from the keys and tensors of a GGUF.
 
 use modelfmt_value::{List, Object, Value};
 
@@ -8,7 +8,7 @@ use crate::maps::Map;
 use crate::maps::file::RopeScaling;
 use crate::number::{cut, rounded};
 
-/// The tensors that a config's rope scaling becomes.
+/// The tensors that are made from a config's rope scaling.
 pub const FACTORS: [&str; 3] = ["rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"];
 
 /// Adds the rope scaling that keys and tensors show exactly.
@@ -43,8 +43,8 @@ pub(crate) fn insert_scaling(map: &Map, gguf: &Gguf<'_>, config: &mut Object) {
     }
 }
 
-/// The parameters of Llama 3's scaling that give these factors, if the low one is 1 as in all published models. `base` is
-/// `rope_theta`. The factors are those of each two dimensions that are rotated.
+/// Returns the parameters of Llama 3's scaling that give these factors, if the low one is 1 as in all
+/// published models. `base` is `rope_theta`. There is a factor for each two dimensions that are rotated.
 pub(crate) fn solve_llama3(factors: &[f32], base: f64) -> Option<Object> {
     let factor = f64::from(*factors.iter().max_by(|a, b| a.total_cmp(b))?);
     if factors.iter().any(|x| !(1.0..1e6).contains(x)) || factor <= 1.0 || !(base > 1.0 && base.is_finite()) {

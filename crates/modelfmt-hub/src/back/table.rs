@@ -1,4 +1,4 @@
-//! What names and shapes of a GGUF do not show of the tensors of the folder that it was made of.
+//! The properties of a folder's tensors that names and shapes in its GGUF do not show.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,23 @@ use tensor_core::DType;
 
 use crate::maps::Map;
 
-/// The beginnings, dtypes and shapes of names that do not follow from the GGUF.
+/// The prefixes, dtypes and shapes of tensors that do not follow from the GGUF.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
-    /// What names begin with.
+    /// The prefix of names.
     pub(crate) prefix: String,
-    /// The dtype of tensors that are `f32` in the GGUF because llama.cpp takes no other; `None` if it is not known.
+    /// The dtype of tensors that are `f32` in the GGUF because llama.cpp accepts no other; `None` if it is
+    /// not known.
     pub(crate) dtype: Option<DType>,
-    /// Tensors with something else, by their name without the prefix.
+    /// The exceptions, by the name of the tensor without the prefix.
     pub(crate) except: BTreeMap<String, Exception>,
     /// The names of tensors that are not in the GGUF.
     pub(crate) left_out: Vec<String>,
-    /// The names of tensors whose values travel.
+    /// The names of tensors whose values are carried.
     pub(crate) values: Vec<String>,
 }
 
-/// What is different for one tensor.
+/// The properties of one tensor that differ.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Exception {
     pub(crate) prefix: Option<String>,
@@ -31,7 +32,7 @@ pub(crate) struct Exception {
 }
 
 impl Table {
-    /// The usual case for a map: its first prefix.
+    /// Makes the usual table for a map, which has its first prefix.
     pub(crate) fn usual(map: &Map) -> Self {
         Self { prefix: map.file.prefixes.first().cloned().unwrap_or_default(), ..Self::default() }
     }
@@ -69,7 +70,7 @@ impl Table {
         json::to_string(&Value::Object(top)).unwrap_or_default()
     }
 
-    /// Reads the text of a table. Prefixes are those of the map.
+    /// Reads the text of a table. Its prefixes must be prefixes of the map.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -111,7 +112,7 @@ fn names(top: &Object, key: &str) -> Result<Vec<String>, String> {
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-/// The dtype: one of those that the steps of a map make `f32` of.
+/// Reads the dtype, which must be one that the steps of a map turn into `f32`.
 fn float(object: &Object) -> Result<Option<DType>, String> {
     let Some(value) = object.get("dtype") else { return Ok(None) };
     let dtype = value.as_str().and_then(DType::from_name);

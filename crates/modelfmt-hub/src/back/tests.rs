@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use tensor_core::DType;
 use tensor_program::Program;
 
-use super::carry::plain;
-use super::{Carried, Folder, Gguf, Group, carried, doubtful};
+use super::extra_keys::plain;
+use super::{ExtraKeys, Folder, Gguf, Group, extra_keys, inverse_programs};
 use crate::maps::tests::{Sizes, read};
 use crate::{Config, HubTensor, Key, Map};
 
@@ -52,8 +52,8 @@ fn gguf(map: &Map, text: &Object, model: &Model) -> (Model, Object) {
         (read(&program, &values) != values[number]).then(|| (number, values[number].clone()))
     };
     let originals: Vec<(usize, Vec<u8>)> =
-        doubtful(&mapped).unwrap().into_iter().filter_map(differs).collect();
-    let Carried { keys, notes } = carried(map, text, &list, &mapped, originals).unwrap();
+        inverse_programs(&mapped).unwrap().into_iter().filter_map(differs).collect();
+    let ExtraKeys { keys, notes } = extra_keys(map, text, &list, &mapped, originals).unwrap();
     assert!(notes.is_empty());
     let made = mapped.tensors.iter().map(|made| {
         let (dtype, shape) = (made.program.dtype(), made.program.shape().to_vec());
@@ -288,9 +288,9 @@ fn keys_of_a_tokenizer_that_were_edited_are_lost() {
     let options = crate::TokenizerOptions::new().rows(embedding.2.first().copied());
     let config = Config::parse(b"{}").unwrap();
     let tokenizer = crate::Tokenizer::read(&all, &config, &options).unwrap().unwrap();
-    let mut carried = Carried::default();
-    carried.add_files(&files, &tokenizer.keys);
-    for (key, value) in tokenizer.keys.iter().chain(&carried.keys) {
+    let mut extra = ExtraKeys::default();
+    extra.add_files(&files, &tokenizer.keys);
+    for (key, value) in tokenizer.keys.iter().chain(&extra.keys) {
         keys.insert(key, plain(value));
     }
     assert_eq!(folder_of(&made, &keys, None).unwrap().losses, []);
@@ -299,7 +299,7 @@ fn keys_of_a_tokenizer_that_were_edited_are_lost() {
         keys.insert(key, value);
         folder_of(&made, &keys, None).unwrap()
     };
-    // What a file says by the keys follows them.
+    // Content of a file that follows from keys changes with them.
     let folder = edited("tokenizer.chat_template", Value::from("bye"));
     assert_eq!(folder.losses, []);
     assert!(folder.files.iter().any(|(_, text)| String::from_utf8_lossy(text).contains("bye")));
@@ -403,7 +403,7 @@ fn bad_keys_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Keys and shapes of a stranger are refused or read, and nothing else.
+    /// Untrusted keys and shapes are refused or read.
     #[test]
     fn keys_of_a_stranger_make_no_panic(
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), "[]{}\"\\[:,0-9a-z.-]"), 1..4),

@@ -1,4 +1,4 @@
-//! The files of a tokenizer as far as the keys of a GGUF say them.
+//! The files of a tokenizer, as far as they follow from the keys of a GGUF.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,12 +7,13 @@ use modelfmt_value::{List, Object, Value};
 use super::number::shortest;
 use crate::number::rounded;
 
-/// The most tokens of a tokenizer, and the most of them that are added tokens.
-const MOST_TOKENS: usize = 1 << 20;
-const MOST_ADDED: usize = 1 << 16;
-/// No token that is merged of others is longer, and each byte costs a look at all others.
-const MOST_BYTES: usize = 256;
-/// The most merges that scores stand for: so many for each token, and so many more.
+/// The maximum number of tokens of a tokenizer, and of added tokens among them.
+const MAX_TOKENS: usize = 1 << 20;
+const MAX_ADDED: usize = 1 << 16;
+/// The maximum length in bytes of a token that is merged from others. The work grows with the square of the
+/// length.
+const MAX_BYTES: usize = 256;
+/// The maximum number of merges that scores stand for: this many for each token, and this many more.
 const MERGES_OF_TOKEN: usize = 4;
 const MORE_MERGES: usize = 1 << 16;
 
@@ -30,7 +31,8 @@ pub(super) struct Form {
     pub(super) has_pairs: bool,
     /// Added tokens are not in the vocabulary.
     pub(super) has_added_beside: bool,
-    /// Of the merges that make a token, those with the lower ids come first; else those with the longer first part.
+    /// Whether merges that make the same token are sorted by their ids. Otherwise those with the longer first
+    /// part come first.
     pub(super) is_by_id: bool,
 }
 
@@ -43,9 +45,9 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// The tokens, if there are any.
+    /// Reads the tokens, if there are any.
     pub(super) fn of(keys: &'a Object) -> Option<Self> {
-        let texts = list(keys, "tokens")?.texts().filter(|texts| texts.len() <= MOST_TOKENS)?;
+        let texts = list(keys, "tokens")?.texts().filter(|texts| texts.len() <= MAX_TOKENS)?;
         let kinds: Vec<u64> = match list(keys, "token_type") {
             Some(kinds) => kinds.iter().map(|kind| kind.as_u64().unwrap_or(1)).collect(),
             None => vec![1; texts.len()],
@@ -54,7 +56,7 @@ impl<'a> Tokens<'a> {
         (kinds.len() == texts.len()).then_some(Self { keys, model, texts, kinds })
     }
 
-    /// The number, the text and the type of each token that is not a filler.
+    /// Returns the number, the text and the type of each token that is not a filler.
     fn iter(&self) -> impl Iterator<Item = (u64, &'a str, u64)> {
         let all =
             (0u64..).zip(self.texts.iter().zip(&self.kinds)).map(|(id, (text, kind))| (id, *text, *kind));
@@ -62,36 +64,36 @@ impl<'a> Tokens<'a> {
     }
 
     fn added(&self) -> impl Iterator<Item = (u64, &'a str, u64)> {
-        self.iter().filter(|(.., kind)| matches!(*kind, CONTROL | USER_DEFINED)).take(MOST_ADDED)
+        self.iter().filter(|(.., kind)| matches!(*kind, CONTROL | USER_DEFINED)).take(MAX_ADDED)
     }
 
-    /// The name of the algorithm.
+    /// Returns the name of the algorithm.
     pub(super) const fn model(&self) -> &'a str {
         self.model
     }
 
-    /// The text of a key.
+    /// Returns the text of a key.
     pub(super) fn text(&self, key: &str) -> Option<&'a str> {
         self.keys.get(&format!("tokenizer.ggml.{key}"))?.as_str()
     }
 
-    /// The flag of a key.
+    /// Returns the flag of a key.
     pub(super) fn flag(&self, key: &str) -> Option<bool> {
         self.keys.get(&format!("tokenizer.ggml.{key}"))?.as_bool()
     }
 
-    /// The id of a token.
+    /// Returns the id of a token.
     pub(super) fn id(&self, text: &str) -> Option<u64> {
         self.iter().find(|(_, own, _)| *own == text).map(|(id, ..)| id)
     }
 
-    /// The text of the token with a role.
+    /// Returns the text of the token with a role.
     pub(super) fn special(&self, key: &str) -> Option<&'a str> {
         let id = self.keys.get(&format!("tokenizer.ggml.{key}"))?.as_u64()?;
         self.texts.get(usize::try_from(id).ok()?).copied()
     }
 
-    /// `tokenizer.json`.
+    /// Makes `tokenizer.json`.
     pub(super) fn hub_json(&self, form: Form) -> Value {
         let mut top = Object::from_iter([("version", Value::from("1.0"))]);
         top.insert("truncation", Value::Null);
@@ -118,7 +120,7 @@ impl<'a> Tokens<'a> {
         Value::Object(top)
     }
 
-    /// The vocabulary: ids by their texts.
+    /// Makes the vocabulary: ids by their texts.
     fn vocabulary(&self, form: Form, text_of: impl Fn(&str, u64) -> String) -> Object {
         let is_in = |kind: u64| !(form.has_added_beside && matches!(kind, CONTROL | USER_DEFINED));
         let mut vocabulary = Object::new();
@@ -153,25 +155,26 @@ impl<'a> Tokens<'a> {
         Value::Object(model)
     }
 
-    /// Why the merges that scores stand for are not written, if there are too many.
+    /// Returns why the merges that scores stand for are not written, if there are too many.
     pub(super) fn too_many_merges(&self) -> Option<String> {
         let is_scored = !matches!(self.model, "gpt2" | "bert" | "t5");
         let is_listed = self.keys.contains_key("tokenizer.ggml.merges");
         let found =
             if is_scored && !is_listed { self.merges_of_scores(Form::default()) } else { Some(Vec::new()) };
         found.is_none().then(|| {
-            let (count, most) = (self.texts.len(), self.most_merges());
+            let (count, most) = (self.texts.len(), self.max_merges());
             format!(
                 "its {count} tokens are made of each other in more than {most} ways, which no tokenizer has"
             )
         })
     }
 
-    const fn most_merges(&self) -> usize {
+    const fn max_merges(&self) -> usize {
         self.texts.len().saturating_mul(MERGES_OF_TOKEN).saturating_add(MORE_MERGES)
     }
 
-    /// The merges that scores stand for: each two tokens that make a token, the better ones first. `None` if there are too many.
+    /// Returns the merges that scores stand for: each two tokens that make a token, the better ones first.
+    /// `None` if there are too many.
     fn merges_of_scores(&self, form: Form) -> Option<Vec<(&'a str, &'a str)>> {
         let Some(scores) = list(self.keys, "scores").filter(|scores| scores.len() == self.texts.len()) else {
             return Some(Vec::new());
@@ -183,7 +186,7 @@ impl<'a> Tokens<'a> {
         let mut order: Vec<(u64, &str)> = self.iter().map(|(id, text, _)| (id, text)).collect();
         order.sort_by(|(a, _), (b, _)| score(*b).total_cmp(&score(*a)));
         let mut merges = Vec::new();
-        for (_, text) in order.into_iter().filter(|(_, text)| text.len() <= MOST_BYTES) {
+        for (_, text) in order.into_iter().filter(|(_, text)| text.len() <= MAX_BYTES) {
             let parts = text.char_indices().skip(1).map(|(at, _)| text.split_at(at));
             let known = parts.filter_map(|(a, b)| Some(((*ids.get(a)?, *ids.get(b)?), (a, b))));
             let mut own: Vec<_> = known.collect();
@@ -193,7 +196,7 @@ impl<'a> Tokens<'a> {
                 own.sort_by_key(|(_, (first, _))| std::cmp::Reverse(first.chars().count()));
             }
             merges.extend(own.into_iter().map(|(_, pair)| pair));
-            if merges.len() > self.most_merges() {
+            if merges.len() > self.max_merges() {
                 return None;
             }
         }
@@ -222,7 +225,7 @@ impl<'a> Tokens<'a> {
         Value::Object(model)
     }
 
-    /// `tokenizer_config.json`.
+    /// Makes `tokenizer_config.json`.
     pub(super) fn config(&self) -> Value {
         let mut config = Object::new();
         let decoded = self.added().map(|(id, text, kind)| {
@@ -254,7 +257,7 @@ impl<'a> Tokens<'a> {
         Value::Object(config)
     }
 
-    /// `vocab.txt`: the texts of all tokens, a line each.
+    /// Makes `vocab.txt`: the texts of all tokens, one per line.
     fn lines(&self) -> String {
         self.iter()
             .map(|(id, text, _)| {
@@ -265,7 +268,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The text that a token of WordPiece has in the files of the hub.
+/// Returns the text that a token of WordPiece has in the files of the hub.
 fn word(text: &str, kind: u64) -> String {
     match text.strip_prefix(SPACE) {
         _ if kind != 1 => text.to_owned(),
@@ -274,7 +277,7 @@ fn word(text: &str, kind: u64) -> String {
     }
 }
 
-/// The two tokens of a merge. The first may be a space.
+/// Splits a merge into its two tokens. The first may be a space.
 fn two(line: &str) -> Option<(&str, &str)> {
     let at = line.char_indices().skip(1).find(|(_, char)| *char == ' ')?.0;
     Some((line.get(..at)?, line.get(at..)?.strip_prefix(' ')?))
@@ -284,7 +287,7 @@ fn list<'a>(keys: &'a Object, key: &str) -> Option<&'a List> {
     keys.get(&format!("tokenizer.ggml.{key}"))?.as_array()
 }
 
-/// What the keys say of a file; JSON, or the text of another file.
+/// Makes a file, as far as it follows from the keys: JSON, or the text of another kind of file.
 pub(super) fn base(name: &str, keys: &Object, form: Form) -> Value {
     let empty = || if name.ends_with(".json") { Value::Object(Object::new()) } else { Value::from("") };
     let tokens = || Tokens::of(keys);
@@ -303,7 +306,7 @@ pub(super) fn base(name: &str, keys: &Object, form: Form) -> Value {
     }
 }
 
-/// The form of a `tokenizer.json`, for the smallest difference.
+/// Returns the form of a `tokenizer.json` that gives the smallest difference.
 pub(super) fn form_of(wanted: &Value, keys: &Object) -> Form {
     let merges = wanted.path(["model", "merges"]).and_then(Value::as_array);
     let has_pairs = merges.and_then(|merges| merges.get(0)).is_some_and(|first| first.as_array().is_some());
@@ -317,7 +320,7 @@ pub(super) fn form_of(wanted: &Value, keys: &Object) -> Form {
         there < texts.len() / 2 + texts.len() % 2
     };
     let form = Form { has_pairs, has_added_beside: added.is_some_and(is_beside), is_by_id: false };
-    // Scores do not say the order of merges that make the same token.
+    // Scores do not show the order of merges that make the same token.
     let is_scored = !keys.contains_key("tokenizer.ggml.merges");
     let by_id = Form { is_by_id: true, ..form };
     let has_same = |form| {

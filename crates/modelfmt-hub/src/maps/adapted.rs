@@ -8,11 +8,12 @@ use super::steps::Step;
 use crate::{Config, MapError};
 
 impl Map {
-    /// The matrix B of an adapter for a weight of a folder, as llama.cpp takes it, and the name of the weight there. A stays as it
-    /// is, because the steps of maps move rows only. `shape` is that of the product B · A: outputs and inputs.
+    /// Returns the matrix B of an adapter for a weight of a folder, in llama.cpp's form, and llama.cpp's name
+    /// of the weight. A is unchanged, because the steps of maps move rows only. `shape` is the shape of the
+    /// product B · A: outputs and inputs.
     ///
     /// # Errors
-    /// If the map does not know the weight, it has another shape, or a step of it cannot be done to B alone.
+    /// If the map does not know the weight, it has another shape, or a step cannot be applied to B alone.
     pub fn adapted(
         &self,
         config: &Config,

@@ -1,4 +1,4 @@
-//! A map applied to the tensors of a folder.
+//! Applies a map to the tensors of a folder.
 
 use std::collections::BTreeMap;
 
@@ -30,11 +30,11 @@ pub struct MadeTensor {
     pub name: String,
     /// How it is computed. The inputs are numbers in the list of the folder's tensors.
     pub program: Program,
-    /// Whether it is `f32` because llama.cpp takes no other type for it.
+    /// Whether it is `f32` because llama.cpp accepts no other type for it.
     pub is_f32: bool,
 }
 
-/// What a map makes of a folder.
+/// The result of a map for a folder.
 #[derive(Clone, Debug, Default)]
 pub struct Mapped {
     /// The tensors, in the order of the folder.
@@ -43,14 +43,14 @@ pub struct Mapped {
     pub keys: Vec<(String, Key)>,
     /// The names of tensors that are left out.
     pub left_out: Vec<String>,
-    /// Where llama.cpp computes something else than the model.
+    /// Notes about what llama.cpp computes differently from the model.
     pub notes: Vec<String>,
 }
 
-/// The tensors of one output: a number for each expert, or one number.
+/// The tensors that become one output: one for each expert, or a single one.
 #[derive(Default)]
 struct Group {
-    /// The numbers of the tensors, by that of the expert.
+    /// The numbers of the tensors, by the number of the expert.
     members: BTreeMap<Option<u64>, usize>,
 }
 
@@ -58,7 +58,8 @@ impl Map {
     /// Maps the tensors of a folder and its config.
     ///
     /// # Errors
-    /// If the config lacks a value or asks for what llama.cpp has not, a tensor is unknown or missing, or a step does not fit one.
+    /// If the config lacks a value or asks for something that llama.cpp does not have, a tensor is unknown or
+    /// missing, or a step does not fit a tensor.
     pub fn apply(&self, config: &Config, tensors: &[HubTensor<'_>]) -> Result<Mapped, MapError> {
         for tensor in tensors {
             self.check_type(config, tensor)?;
@@ -66,7 +67,8 @@ impl Map {
         self.apply_back(config, tensors)
     }
 
-    /// Maps tensors that a GGUF is to become again. Blocks among them are `u8`, and their last dimension counts bytes.
+    /// Maps tensors that are restored from a GGUF. Blocks among them are `u8`, and their last dimension
+    /// counts bytes.
     pub(crate) fn apply_back(&self, config: &Config, tensors: &[HubTensor<'_>]) -> Result<Mapped, MapError> {
         let config = config.completed(&self.file.defaults, &self.file.aliases);
         self.check_required(&config)?;
@@ -104,7 +106,7 @@ impl Map {
         Ok(mapped)
     }
 
-    /// Whether a model with this config has a tensor of that name.
+    /// Checks whether a model with this config has a tensor of that name.
     #[must_use]
     pub fn takes(&self, config: &Config, name: &str) -> bool {
         let config = config.completed(&self.file.defaults, &self.file.aliases);
@@ -113,7 +115,8 @@ impl Map {
         tensor.is_some_and(|(_, tensor)| tensor.when.as_deref().is_none_or(|key| is_true(&config, key)))
     }
 
-    /// Fails for a tensor of numbers that llama.cpp does not compute with. Of one that is left out, the type does not count.
+    /// Fails for a tensor of numbers that llama.cpp does not compute with. The dtype of a tensor that is left
+    /// out does not count.
     fn check_type(&self, config: &Config, tensor: &HubTensor<'_>) -> Result<(), MapError> {
         let is_known = tensor.dtype.is_float() || tensor.dtype.is_quantized();
         let config = config.completed(&self.file.defaults, &self.file.aliases);
@@ -123,7 +126,8 @@ impl Map {
         Err(MapError::WrongType { name: tensor.name.to_owned(), dtype: tensor.dtype })
     }
 
-    /// The number of the entry of a tensor, and the numbers in its name; `None` if the tensor is left out.
+    /// Returns the number of the entry of a tensor, and the numbers in its name; `None` if the tensor is left
+    /// out.
     pub(super) fn entry(&self, config: &Config, name: &str) -> Result<Option<(usize, Numbers)>, MapError> {
         let found = self.file.prefixes.iter().find_map(|prefix| {
             let (key, numbers) = key_of(name.strip_prefix(prefix.as_str())?);
@@ -149,12 +153,12 @@ impl Map {
         Ok(Some((entry, numbers)))
     }
 
-    /// The key that counts the layers that have a tensor.
+    /// Returns the config key that counts the layers with a tensor.
     pub(super) fn layers<'a>(&'a self, tensor: &'a Tensor) -> &'a String {
         tensor.layers.as_ref().unwrap_or(&self.file.layers)
     }
 
-    /// The key that counts the parts that are stacked into a tensor.
+    /// Returns the config key that counts the parts that are stacked into a tensor.
     pub(crate) fn counts<'a>(&'a self, tensor: &'a Tensor) -> Option<&'a String> {
         tensor.counted.as_ref().or(self.file.experts.as_ref())
     }
@@ -208,7 +212,7 @@ impl Map {
         Ok(())
     }
 
-    /// The tensor that a group becomes.
+    /// Makes the tensor that a group becomes.
     fn made(
         &self,
         config: &Config,
@@ -220,11 +224,11 @@ impl Map {
         let mut parts = Vec::new();
         let first = group.members.values().next().and_then(|number| tensors.get(*number));
         let dtype = first.map_or(DType::F32, |source| source.dtype);
-        // Blocks that stay where they are are no bytes.
+        // Blocks that are not moved need not become bytes.
         let is_blocks = dtype.is_quantized() && (group.members.len() > 1 || !tensor.steps.is_empty());
         for number in group.members.values() {
             let Some(source) = tensors.get(*number) else { continue };
-            // Of blocks on the way back, there are the bytes.
+            // On the way back, blocks are bytes and have another shape, which is not checked.
             if let Some(shape) = tensor.shape.as_ref().filter(|_| source.dtype != DType::U8) {
                 shape.check(config, source.name, source.shape)?;
             }
@@ -250,7 +254,7 @@ impl Map {
     }
 }
 
-/// The bytes of blocks, whose rows may change places.
+/// Returns the bytes of blocks, so that steps can move their rows.
 fn bytes_of_rows(blocks: Program, steps: &[Step]) -> Result<Program, ProgramError> {
     let moves_rows = steps.iter().all(|step| matches!(step, Step::Pair(_) | Step::Gather(..)));
     let (mut shape, nbytes) = (blocks.shape().to_vec(), blocks.nbytes().unwrap_or(0));
@@ -263,7 +267,7 @@ fn bytes_of_rows(blocks: Program, steps: &[Step]) -> Result<Program, ProgramErro
     blocks.retyped(DType::U8, &shape)
 }
 
-/// Bytes as the blocks that they are.
+/// Retypes bytes as the blocks that they are.
 fn rows_of_bytes(bytes: Program, dtype: DType) -> Result<Program, ProgramError> {
     let mut shape = bytes.shape().to_vec();
     if let (Some(last), Some(block)) = (shape.last_mut(), dtype.block()) {
@@ -273,7 +277,7 @@ fn rows_of_bytes(bytes: Program, dtype: DType) -> Result<Program, ProgramError> 
     bytes.retyped(dtype, &shape)
 }
 
-/// The first number below `count` that is not in an ascending list.
+/// Returns the first number below `count` that is not in an ascending list.
 fn first_missing(known: impl Iterator<Item = u64>, count: u64) -> Option<u64> {
     let mut next = 0u64;
     for number in known {

@@ -6,28 +6,28 @@ use serde::de::DeserializeSeed;
 use super::shape::Shape;
 use super::steps::Step;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct MapFile {
     pub(crate) architecture: String,
     pub(crate) families: Vec<String>,
-    /// The class of the hub's library, for a config that is made of a GGUF.
+    /// The class of the hub's library, for a config that is made from a GGUF.
     pub(crate) class: Option<String>,
     /// The key of the config that counts layers.
     pub(crate) layers: String,
     /// The key that counts experts.
     pub(crate) experts: Option<String>,
     pub(crate) rope_scaling: Vec<RopeScaling>,
-    /// One in so many layers sees all tokens, the last of each group, and the others a window.
+    /// The last of each group of this many layers sees all tokens, and the others see a window.
     pub(crate) full_attention_each: Option<u64>,
     /// Whether llama.cpp computes the architecture without a sliding window.
     pub(crate) ignores_window: bool,
-    /// Whether the embeddings of its tokens become that of a text.
+    /// Whether the model embeds texts, so that the embeddings of tokens are pooled.
     pub(crate) pools: bool,
     pub(crate) prefixes: Vec<String>,
     pub(crate) leave_out: Vec<String>,
     pub(crate) defaults: Object,
-    /// Keys of the config, each with the name that it has in other files.
+    /// Keys of the config, each with its name in other files.
     pub(crate) aliases: Vec<(String, String)>,
     pub(crate) require: Vec<(String, Required)>,
     pub(crate) tensors: Vec<(String, Tensor)>,
@@ -44,7 +44,7 @@ pub(crate) enum RopeScaling {
 }
 
 impl RopeScaling {
-    /// The kind that a config or a map names.
+    /// Returns the kind that a config or a map names.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "linear" => Some(Self::Linear),
@@ -56,7 +56,7 @@ impl RopeScaling {
     }
 }
 
-/// What becomes of a tensor.
+/// How a tensor is mapped.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     /// Its new name, with `{i}`.
@@ -66,52 +66,52 @@ pub(crate) struct Tensor {
     pub(crate) is_optional: bool,
     /// It is not written if this key of the config is true.
     pub(crate) unless: Option<String>,
-    /// It must be there if this key of the config is true, and may be there otherwise.
+    /// It is required if this key of the config is true, and optional otherwise.
     pub(crate) when: Option<String>,
-    /// The key that counts `{i}`, if not that of the layers.
+    /// The key that counts `{i}`, if it is not the key of the layers.
     pub(crate) layers: Option<String>,
-    /// The key that counts `{e}`, if not that of the experts.
+    /// The key that counts `{e}`, if it is not the key of the experts.
     pub(crate) counted: Option<String>,
-    /// The shape that the tensor must have, if the map says.
+    /// The shape that the tensor must have, if the map states it.
     pub(crate) shape: Option<Shape>,
 }
 
 /// What a value of the config must be.
 #[derive(Clone, Debug)]
 pub(crate) enum Required {
-    /// Not there, null, false or an empty list.
+    /// Missing, null, false or an empty list.
     Nothing,
     /// One of these values.
     OneOf(Vec<Value>),
     /// The value of another key.
     Same {
         key: String,
-        /// With so many layers, that of this key.
+        /// With this many layers, the value of this key instead.
         with_layers: Option<(u64, String)>,
     },
-    /// True in models of so many layers and more, and nothing in others.
+    /// True in models of at least this many layers, and nothing in others.
     FromLayers(u64),
-    /// A count that is not above that of another key.
+    /// A count that is not above the count of another key.
     AtMost(String),
 }
 
-/// What a key of the metadata is made of.
+/// The source of a metadata key.
 #[derive(Clone, Debug)]
 pub(crate) enum KeyEntry {
-    /// A key of the config.
+    /// The value of a key of the config.
     Config {
         kind: Kind,
         path: String,
-        /// The key that counts if the config lacks the first.
+        /// The key to use if the config lacks the first.
         or: Option<String>,
-        /// What a count from `or` is multiplied by.
+        /// The factor for a count from `or`.
         times: u32,
         /// The value if the config has none.
         otherwise: Option<Value>,
         /// Whether the key is left out if the config has no value.
         is_optional: bool,
     },
-    /// This value.
+    /// A fixed value.
     Is(Value),
 }
 
@@ -167,13 +167,13 @@ impl MapFile {
     }
 }
 
-/// The shape of an entry.
+/// Reads the shape of an entry.
 fn shape(at: &str, value: &Value) -> Result<Shape, String> {
     let Value::String(text) = value else { return Err(format!("{at}: {} is no shape", value.kind())) };
     text.parse().map_err(|why| format!("{at}: {why}"))
 }
 
-/// The shape for a name: the one with the longest end of it.
+/// Returns the shape for a name: the one whose pattern has the longest matching end.
 fn shape_of<'a>(name: &str, shapes: &'a [(String, Shape)]) -> Option<&'a Shape> {
     let ends = shapes.iter().filter(|(pattern, _)| match pattern.strip_prefix('*') {
         Some(end) => name.ends_with(end),
@@ -264,7 +264,7 @@ impl KeyEntry {
     }
 }
 
-/// Whether a value can be that of a key.
+/// Checks whether a value can be the value of a key.
 fn is_own(value: &Value) -> bool {
     match value {
         Value::Bool(_) | Value::String(_) => true,
@@ -273,7 +273,7 @@ fn is_own(value: &Value) -> bool {
     }
 }
 
-/// A table of the file, from which what is known is taken.
+/// A table of the file, from which the known keys are taken.
 struct Table {
     /// Its name, for errors.
     at: String,
@@ -328,7 +328,7 @@ impl Table {
         }
     }
 
-    /// What each member says.
+    /// Reads each member.
     fn each<T>(self, of: impl Fn(String, Value) -> Result<T, String>) -> Result<Vec<(String, T)>, String> {
         let Self { at, object } = self;
         let members = object.into_iter().map(|(key, value)| {
@@ -338,7 +338,7 @@ impl Table {
         members.collect()
     }
 
-    /// The rest of a key that is taken from the config.
+    /// Reads the rest of a key that is taken from the config.
     fn config(&mut self, kind: Kind, path: String) -> Result<KeyEntry, String> {
         let times = self.count("times")?.unwrap_or(1);
         let (or, is_optional) = (self.text("or")?, self.flag("optional")?);
@@ -346,7 +346,7 @@ impl Table {
         Ok(KeyEntry::Config { kind, path, or, times, otherwise, is_optional })
     }
 
-    /// Fails for a key that nobody has taken.
+    /// Fails for a key that was not taken.
     fn end(self) -> Result<(), String> {
         let dot = if self.at.is_empty() { "" } else { ": " };
         match self.object.keys().next() {
@@ -356,7 +356,7 @@ impl Table {
     }
 }
 
-/// The text of an error on one line.
+/// Returns the text of an error on one line.
 fn one_line(error: &toml::de::Error) -> String {
     let text = error.to_string();
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")

@@ -1,10 +1,10 @@
-//! What a person needs to know to write a map.
+//! Help for people who write a map.
 
 use std::fmt::Write as _;
 
 use super::{BUILT_IN, Map};
 
-/// A map that says the same as one of ours, with a line for each thing that a map can say.
+/// A map that is equivalent to a built-in one, with a line for each thing that a map can say.
 const FORM: &str = r#"architecture = "llama"                  # general.architecture, and the prefix of the keys below
 families = ["llama", "mistral"]         # model_type of config.json
 class = "LlamaForCausalLM"              # architectures, if config.json is made of a GGUF
@@ -51,7 +51,7 @@ use_parallel_residual = { bool = "use_parallel_residual" }
 "attention.causal" = { is = false }
 "#;
 
-/// Text that lists the families and says how to write a map, for a terminal of 100 columns.
+/// Returns a text that lists the families and says how to write a map, for a terminal of 100 columns.
 #[must_use]
 pub fn help() -> String {
     let mut text = "A map says how a model folder of the hub (Hugging Face) becomes a GGUF that llama.cpp loads: which tensor

@@ -12,11 +12,11 @@ use crate::{Config, Key, MapError};
 const LAYER_TYPES: &str = "layer_types";
 const FULL: &str = "full_attention";
 
-/// What the names of keys begin with that do not belong to the architecture.
+/// The prefixes of keys that do not belong to the architecture.
 const WHOLE: [&str; 2] = ["general.", "tokenizer."];
 
 impl Map {
-    /// Fails for a config that asks for what llama.cpp does otherwise.
+    /// Fails for a config that asks for something that llama.cpp computes differently.
     pub(super) fn check_required(&self, config: &Config) -> Result<(), MapError> {
         for (path, required) in &self.file.require {
             let found = config.get(path).cloned().unwrap_or_default();
@@ -65,7 +65,7 @@ impl Map {
         }
     }
 
-    /// Fails unless the last of each so many layers sees all tokens, and only that one.
+    /// Fails unless exactly the last of each group of `each` layers sees all tokens.
     fn check_full_attention(&self, config: &Config, each: u64) -> Result<(), MapError> {
         let wrong = |path: &str, found: String| MapError::Unsupported {
             path: path.to_owned(),
@@ -87,7 +87,8 @@ impl Map {
         other.map_or(Ok(()), |other| Err(wrong(LAYER_TYPES, found(other))))
     }
 
-    /// Says so if llama.cpp lets every token see all before it, where the model has a window for some.
+    /// Adds a note if llama.cpp lets every token see all tokens before it, although the model has a window
+    /// for some.
     pub(super) fn note_window(&self, config: &Config, mapped: &mut Mapped) {
         let is_off = config.get("use_sliding_window").and_then(Value::as_bool) == Some(false);
         let kinds = config.get(LAYER_TYPES).and_then(Value::as_array);
@@ -103,7 +104,7 @@ impl Map {
         }
     }
 
-    /// The whole name of a key of the map's metadata.
+    /// Returns the full name of a key of the map's metadata.
     pub(crate) fn key_name(&self, name: &str) -> String {
         match WHOLE.iter().any(|start| name.starts_with(start)) {
             true => name.to_owned(),
@@ -111,7 +112,7 @@ impl Map {
         }
     }
 
-    /// The keys of the architecture and those of every model.
+    /// Returns the keys of the architecture and the keys of every model.
     pub(super) fn keys(&self, config: &Config) -> Result<Vec<(String, Key)>, MapError> {
         let architecture = self.architecture();
         let mut keys = vec![
@@ -127,7 +128,7 @@ impl Map {
     }
 }
 
-/// The value of a key; `None` for an optional key without one.
+/// Returns the value of a key; `None` for an optional key without one.
 fn key(config: &Config, entry: &KeyEntry) -> Result<Option<Key>, MapError> {
     let KeyEntry::Config { kind, path, or, times, otherwise, is_optional } = entry else {
         let KeyEntry::Is(value) = entry else { return Ok(None) };
@@ -155,7 +156,7 @@ fn key(config: &Config, entry: &KeyEntry) -> Result<Option<Key>, MapError> {
     }
 }
 
-/// A value that a map states.
+/// Returns a value that a map states.
 fn own(value: &Value) -> Option<Key> {
     match value {
         Value::Bool(value) => Some(Key::Bool(*value)),
@@ -165,7 +166,7 @@ fn own(value: &Value) -> Option<Key> {
     }
 }
 
-/// Whether two values are the same, also if one is written as a whole number and the other is not.
+/// Checks whether two values are the same, even if only one is written as an integer.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a == b,

@@ -1,4 +1,5 @@
-//! Maps: which tensor of a family becomes which, and which key of its config which key of the metadata.
+//! Maps: which tensor of a family becomes which, and which key of its config becomes which key of the
+//! metadata.
 //!
 //! A map is a TOML file:
 //!
@@ -51,14 +52,16 @@
 //! "tokenizer.ggml.token_type_count" = { u32 = "type_vocab_size" }
 //! ```
 //!
-//! A tensor that is not `optional` must be there in each layer. With `unless`, it is neither needed nor written if that key is true. With
-//! `when`, it is needed if that key is true, and may be there otherwise. `layers` and `count` name other keys that count its `{i}` and
-//! `{e}`. Of several patterns in `[shapes]` the longest that fits counts. Names of keys belong to the architecture, unless they begin
-//! with `general.` or `tokenizer.`.
+//! A tensor that is not `optional` must exist in each layer. With `unless`, it is neither needed nor written
+//! if that key is true. With `when`, it is needed if that key is true, and optional otherwise. `layers` and
+//! `count` name other keys that count its `{i}` and `{e}`. Of several patterns in `[shapes]` that fit, the
+//! longest counts. Names of keys belong to the architecture, unless they begin with `general.` or
+//! `tokenizer.`.
 //!
-//! Steps are `transpose`; `flatten`; `add N`, in `f32`; `f32`; `pair KEY`: each of the heads that KEY counts has its two halves
-//! interleaved, for an architecture whose rotation takes neighbours; and `gather KEY N`: each of the groups that KEY counts has N parts,
-//! and the first parts of all groups come first, then the second ones. What has one dimension afterwards is written in `f32`.
+//! Steps are `transpose`; `flatten`; `add N`, in `f32`; `f32`; `pair KEY`, which interleaves the two halves
+//! of each of the heads that KEY counts, for an architecture that rotates neighbours; and `gather KEY N`,
+//! which takes the groups that KEY counts, each of N parts, and puts the first parts of all groups first,
+//! then the second ones, and so on. A tensor with one dimension afterwards is written in `f32`.
 
 mod adapted;
 pub mod apply;
@@ -79,7 +82,7 @@ use file::MapFile;
 pub use help::help;
 use pattern::Pattern;
 
-/// The maps that are part of this crate, with their names.
+/// The built-in maps, with their names.
 const BUILT_IN: &[(&str, &str)] = &[
     ("arcee", include_str!("../../maps/arcee.toml")),
     ("bert", include_str!("../../maps/bert.toml")),
@@ -121,7 +124,7 @@ pub struct Map {
     pub(crate) file: MapFile,
     /// The tensors, each with the pattern of its names.
     pub(crate) tensors: Vec<(Pattern, file::Tensor)>,
-    /// The patterns by their keys, each with the number of its tensor; `None` for one that is left out.
+    /// The patterns by their keys, each with the number of its tensor; `None` for a tensor that is left out.
     by_key: HashMap<String, Vec<(Pattern, Option<usize>)>>,
 }
 
@@ -158,7 +161,7 @@ impl Map {
         Ok(map)
     }
 
-    /// The map for `model_type` of a `config.json`.
+    /// Returns the map for `model_type` of a `config.json`.
     ///
     /// # Errors
     /// [`MapError::UnknownFamily`] if none is known.
@@ -173,7 +176,7 @@ impl Map {
         Err(MapError::UnknownFamily { family: family.to_owned(), known: known.join(", ") })
     }
 
-    /// The map with this name, or for this family.
+    /// Returns the map with this name, or for this family.
     ///
     /// # Errors
     /// [`MapError::UnknownFamily`] if there is none.
@@ -184,7 +187,7 @@ impl Map {
         }
     }
 
-    /// The families that have a map, sorted.
+    /// Returns the families that have a map, sorted.
     pub fn families() -> impl Iterator<Item = String> {
         let maps = BUILT_IN.iter().filter_map(|(name, text)| Self::parse(name, text).ok());
         let mut families: Vec<String> = maps.flat_map(|map| map.file.families).collect();
@@ -192,37 +195,37 @@ impl Map {
         families.into_iter()
     }
 
-    /// The maps that are part of this crate and make models of an architecture.
+    /// Returns the built-in maps that make models of an architecture.
     pub(crate) fn of_architecture(architecture: &str) -> impl Iterator<Item = Self> {
         let maps = BUILT_IN.iter().filter_map(|(name, text)| Self::parse(name, text).ok());
         maps.filter(move |map| map.file.architecture == architecture)
     }
 
-    /// The architectures that have a map, sorted.
+    /// Returns the architectures that have a map, sorted.
     pub(crate) fn architectures() -> impl Iterator<Item = String> {
         let maps = BUILT_IN.iter().filter_map(|(name, text)| Self::parse(name, text).ok());
         let found: std::collections::BTreeSet<String> = maps.map(|map| map.file.architecture).collect();
         found.into_iter()
     }
 
-    /// The name of the map.
+    /// Returns the name of the map.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the model embeds texts, so that [`POOLING`](crate::POOLING) counts.
+    /// Checks whether the model embeds texts, so that [`POOLING`](crate::POOLING) counts.
     #[must_use]
     pub fn pools(&self) -> bool {
         self.file.pools
     }
 
-    /// The values of `model_type` in a `config.json` that the map is for.
+    /// Returns the values of `model_type` in a `config.json` that the map is for.
     pub fn model_types(&self) -> impl Iterator<Item = &str> {
         self.file.families.iter().map(String::as_str)
     }
 
-    /// `general.architecture` of the output.
+    /// Returns `general.architecture` of the output.
     #[must_use]
     pub fn architecture(&self) -> &str {
         &self.file.architecture

@@ -1,6 +1,7 @@
 //! Names with the numbers of layers and experts.
 
-/// A name in which `{i}` stands for the number of a layer and `{e}` for that of an expert. Each is a whole part between dots.
+/// A name in which `{i}` stands for the number of a layer and `{e}` for the number of an expert. Each is a
+/// whole part between dots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     parts: Vec<Part>,
@@ -22,7 +23,7 @@ pub(crate) struct Numbers {
     pub(crate) expert: Option<u64>,
 }
 
-/// What stands for a number in the key of a name.
+/// The placeholder for a number in the key of a name.
 const NUMBER: &str = "{}";
 
 impl Pattern {
@@ -58,7 +59,7 @@ impl Pattern {
         self.parts.contains(&Part::Layer)
     }
 
-    /// The name with placeholders for numbers, by which names find their pattern.
+    /// Returns the name with placeholders for numbers, by which the pattern of a name is found.
     pub(crate) fn key(&self) -> String {
         let part = |part: &Part| match part {
             Part::Text(text) => text.clone(),
@@ -67,7 +68,7 @@ impl Pattern {
         self.parts.iter().map(part).collect::<Vec<_>>().join(".")
     }
 
-    /// The name with these numbers.
+    /// Returns the name with these numbers.
     pub(crate) fn name(&self, numbers: Numbers) -> String {
         let part = |part: &Part| match part {
             Part::Text(text) => text.clone(),
@@ -78,7 +79,8 @@ impl Pattern {
         self.parts.iter().map(part).collect::<Vec<_>>().join(".")
     }
 
-    /// The numbers of a name whose key is that of this pattern; `None` if one of them is another than the pattern has.
+    /// Returns the numbers of a name that has the key of this pattern; `None` if a number differs from one in
+    /// the pattern.
     pub(crate) fn numbers(&self, found: &[u64]) -> Option<Numbers> {
         let mut numbers = Numbers::default();
         let places = self.parts.iter().filter(|part| !matches!(part, Part::Text(_)));
@@ -94,7 +96,8 @@ impl Pattern {
     }
 }
 
-/// The key of a name, and the numbers in it: parts between dots that are numbers without leading zeros.
+/// Returns the key of a name, and the numbers in it: parts between dots that are numbers without leading
+/// zeros.
 pub(crate) fn key_of(name: &str) -> (String, Vec<u64>) {
     let mut numbers = Vec::new();
     let part = |part| match number(part) {

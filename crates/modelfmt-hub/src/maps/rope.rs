@@ -9,11 +9,11 @@ use super::file::RopeScaling;
 use crate::number::rounded;
 use crate::{Config, Key, MapError};
 
-/// What configs call no scaling.
+/// The type that configs state for no scaling.
 const NONE: &str = "default";
 
 impl Map {
-    /// Fails for a config that says two things about rotations, or something that is not understood.
+    /// Fails for a config that contradicts itself about rotations, or says something that is not understood.
     pub(super) fn check_rope(config: &Config) -> Result<(), MapError> {
         const THETA: &str = "rope_theta";
         for path in [THETA, "rope_local_base_freq"] {
@@ -100,7 +100,7 @@ fn wrong(path: &str, value: &Value, wants: &'static str) -> MapError {
     MapError::Wrong { path: path.to_owned(), found: value.kind(), wants }
 }
 
-/// The number at a path, which is above 0 as an `f32` too.
+/// Returns the number at a path, which must be above 0, also as an `f32`.
 fn number(config: &Config, path: &str) -> Result<f64, MapError> {
     let value = config.get(path).ok_or_else(|| MapError::Missing { path: path.to_owned() })?;
     let number = value.as_f64().ok_or_else(|| wrong(path, value, "a number"))?;
@@ -119,7 +119,7 @@ fn not_positive(path: &str, number: f64) -> MapError {
     }
 }
 
-/// A factor that is computed from values of `rope_scaling`.
+/// Rounds a factor that is computed from values of `rope_scaling`, and fails if it is not above 0.
 fn computed(path: &str, number: f64) -> Result<f32, MapError> {
     let found = rounded(number);
     if is_positive(found) { Ok(found) } else { Err(not_positive(path, number)) }
@@ -127,7 +127,7 @@ fn computed(path: &str, number: f64) -> Result<f32, MapError> {
 
 /// Fails for a scaling without a type.
 fn check_kind(path: &str, scaling: &Object) -> Result<(), MapError> {
-    /// What is no scaling, and the names of kinds of layers.
+    /// Keys that are not about scaling, and the names of kinds of layers.
     const OTHERS: [&str; 5] = [
         "rope_theta",
         "partial_rotary_factor",
@@ -150,7 +150,8 @@ fn check_kind(path: &str, scaling: &Object) -> Result<(), MapError> {
     }
 }
 
-/// The keys of yarn. llama.cpp reads some of its values for some architectures only, so they must be those that it takes itself.
+/// Adds the keys of YaRN. llama.cpp reads some of its values for some architectures only, so they must be
+/// llama.cpp's own.
 fn yarn(config: &Config, mut key: impl FnMut(&str, Key)) -> Result<(), MapError> {
     for (path, taken) in [("rope_scaling.beta_fast", 32.0), ("rope_scaling.beta_slow", 1.0)] {
         if config.get(path).is_some() && number(config, path)? != taken {
@@ -182,7 +183,7 @@ fn yarn(config: &Config, mut key: impl FnMut(&str, Key)) -> Result<(), MapError>
     key("rope.scaling.factor", Key::F32(rounded(factor)));
     key("rope.scaling.original_context_length", Key::U32(before));
     let strength = |by: f64| if factor > 1.0 { 0.1 * by * libm::log(factor) + 1.0 } else { 1.0 };
-    // 0 is as good as nothing.
+    // 0 counts as no value.
     let at = |name: &str| {
         let path = format!("rope_scaling.{name}");
         match config.get(&path).filter(|by| by.as_f64() != Some(0.0)) {
@@ -195,7 +196,7 @@ fn yarn(config: &Config, mut key: impl FnMut(&str, Key)) -> Result<(), MapError>
         (None, Some(by), Some(all)) => strength(by) / strength(all),
         _ => return Ok(()),
     };
-    // llama.cpp multiplies what it takes itself by this.
+    // llama.cpp multiplies its own factor by this one.
     key(
         "rope.scaling.attn_factor",
         Key::F32(computed("rope_scaling.attention_factor", own / strength(1.0))?),
@@ -203,7 +204,7 @@ fn yarn(config: &Config, mut key: impl FnMut(&str, Key)) -> Result<(), MapError>
     Ok(())
 }
 
-/// The factors of a list, as many as half the dimensions that are rotated.
+/// Returns the factors of a list, as many as half the dimensions that are rotated.
 fn numbers(config: &Config, path: &str) -> Result<Vec<f32>, MapError> {
     let value = config.get(path).ok_or_else(|| MapError::Missing { path: path.to_owned() })?;
     let wrong = || MapError::Wrong {
@@ -221,19 +222,19 @@ fn numbers(config: &Config, path: &str) -> Result<Vec<f32>, MapError> {
     }
 }
 
-/// The factor by which each frequency is divided, as Llama 3.1 and later have it.
+/// Returns the factor by which each frequency is divided, as in Llama 3.1 and later.
 fn llama3(config: &Config) -> Result<Vec<f32>, MapError> {
-    const MOST: u64 = 1 << 16;
+    const MAX_DIM: u64 = 1 << 16;
     let at = |name: &str| number(config, &format!("rope_scaling.{name}"));
     let (factor, low, high) = (at("factor")?, at("low_freq_factor")?, at("high_freq_factor")?);
-    // The context that the factors are for; some configs have it beside the scaling.
+    // The context length that the factors are for. Some configs have it beside the scaling.
     let before = at("original_max_position_embeddings")?;
     let (base, dim) = (number(config, "rope_theta")?, config.count("rope_dim")?);
-    if dim > MOST {
+    if dim > MAX_DIM {
         return Err(MapError::Unsupported {
             path: "head_dim".to_owned(),
             found: dim.to_string(),
-            why: format!("heads have at most {MOST} dimensions"),
+            why: format!("heads have at most {MAX_DIM} dimensions"),
         });
     }
     let factors = factors_of_llama3(factor, low, high, before, base, dim);
@@ -243,7 +244,7 @@ fn llama3(config: &Config) -> Result<Vec<f32>, MapError> {
     }
 }
 
-/// The factors of `dim` dimensions that are rotated, for a context that was `before`.
+/// Computes the factors of `dim` dimensions that are rotated. `before` is the original context length.
 pub(crate) fn factors_of_llama3(
     factor: f64,
     low: f64,
@@ -266,7 +267,7 @@ pub(crate) fn factors_of_llama3(
     (0..dim / 2).map(|pair| rounded(factor_of(pair))).collect()
 }
 
-/// By how much longrope makes the attention of long contexts stronger.
+/// Returns by how much longrope strengthens the attention of long contexts.
 fn attention_factor(config: &Config) -> Result<f32, MapError> {
     if config.get("rope_scaling.attention_factor").is_some() {
         return Ok(rounded(number(config, "rope_scaling.attention_factor")?));

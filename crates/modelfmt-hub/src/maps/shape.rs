@@ -1,4 +1,4 @@
-//! The shapes that tensors must have by the config.
+//! The shapes that tensors must have according to the config.
 
 use std::str::FromStr;
 
@@ -55,13 +55,13 @@ impl Shape {
         })
     }
 
-    /// The sizes; `None` is any.
+    /// Returns the sizes; `None` is any size.
     pub(crate) fn sizes(&self, config: &Config) -> Result<Vec<Option<u64>>, MapError> {
         let factor = |factor: &Factor| match factor {
             Factor::Number(number) => Ok(*number),
             Factor::Key(key) => config.count(key),
         };
-        // Sizes that no tensor has are as good as those that do not fit in a number.
+        // A product that is too large for a number saturates. No tensor has such a size.
         let product = |factors: &Vec<Factor>| {
             factors.iter().try_fold(1u64, |size, one| Ok(size.saturating_mul(factor(one)?)))
         };

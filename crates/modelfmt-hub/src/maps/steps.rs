@@ -18,9 +18,10 @@ pub(crate) enum Step {
     Add(f32),
     /// The values become `f32`.
     F32,
-    /// The two halves of each head, of which this key of the config has the count, are interleaved.
+    /// The two halves of each head are interleaved. This key of the config counts the heads.
     Pair(String),
-    /// So many groups, of which this key of the config has the count, have so many parts each: the first parts of all come first.
+    /// The rows are groups of this many parts, and this key of the config counts the groups. The first parts
+    /// of all groups come first.
     Gather(String, u64),
 }
 
@@ -66,7 +67,7 @@ impl Step {
             }
             Self::F32 => program.cast(DType::F32).map_err(failed),
             Self::Pair(key) => {
-                // The halves of each head become its neighbours.
+                // The halves of each head are interleaved.
                 let heads = config.count(key)?;
                 swapped(program, heads, 2, [0, 2, 1]).map_err(failed)
             }
@@ -78,11 +79,12 @@ impl Step {
     }
 }
 
-/// Cuts the first dimension into groups of parts, and puts these three dimensions (groups, parts, what is in a part) into another order.
+/// Cuts the first dimension into groups of parts, and permutes these three dimensions: groups, parts, and
+/// rows in a part.
 fn swapped(program: Program, groups: u64, parts: u64, order: [usize; 3]) -> Result<Program, ProgramError> {
     let shape = program.shape().to_vec();
     let Some((rows, rest)) = shape.split_first() else {
-        return program.permuted(&[0]); // which says that a scalar has no rows
+        return program.permuted(&[0]); // the error says that a scalar has no rows
     };
     let count = groups.checked_mul(parts).filter(|count| *count > 0 && rows.is_multiple_of(*count));
     let inner = count.map_or(0, |count| rows / count);

@@ -115,7 +115,7 @@ pub(crate) fn read(program: &Program, inputs: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// Maps a model, and undoes that: the tensors are what they were, bit for bit.
+/// Maps a model, and undoes that. The tensors must be the same, bit for bit.
 fn undone(name: &str, map: &Map, sizes: Sizes, dtype: DType, seed: u64) {
     let config = sizes.config(&map.file.families[0], "");
     let named = sizes.tensors(map, &config);
@@ -159,7 +159,7 @@ proptest! {
     }
 }
 
-/// Values of configs of strangers.
+/// Values of untrusted configs.
 fn hostile() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "null",
@@ -190,7 +190,7 @@ fn hostile() -> impl Strategy<Value = &'static str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A config of a stranger is mapped or refused.
+    /// An untrusted config is mapped or refused.
     #[test]
     fn configs_of_strangers_make_no_panic(changes in prop::collection::vec((any::<usize>(), hostile()), 1..4)) {
         for (name, text) in BUILT_IN {
@@ -215,7 +215,7 @@ proptest! {
         }
     }
 
-    /// A map of a stranger is read or refused, and so is what it makes.
+    /// An untrusted map is read or refused, and so is what it makes.
     #[test]
     fn maps_of_strangers_make_no_panic(
         number in any::<usize>(),

@@ -4,16 +4,19 @@ use modelfmt_value::{List, Value};
 
 use super::error::fault;
 use super::files::Files;
-use super::special::Sides;
+use super::special::SpecialTokenFiles;
 use crate::{Key, MapError};
 
 const FILE: &str = "chat_template.jinja";
 const OLD_FILE: &str = "chat_template.json";
 const KEY: &str = "tokenizer.chat_template";
 
-/// The keys of the folder's templates: `chat_template.jinja` comes before `tokenizer_config.json`, and that before
-/// `chat_template.json`.
-pub(super) fn keys(files: &Files, sides: &Sides<'_>) -> Result<Vec<(String, Key)>, MapError> {
+/// Returns the keys of the folder's templates. `chat_template.jinja` takes precedence over
+/// `tokenizer_config.json`, and that over `chat_template.json`.
+pub(super) fn keys(
+    files: &Files,
+    special_files: &SpecialTokenFiles<'_>,
+) -> Result<Vec<(String, Key)>, MapError> {
     if let Some(text) = files.text(FILE)? {
         return Ok(vec![(KEY.to_owned(), Key::Text(text.to_owned()))]);
     }
@@ -21,7 +24,7 @@ pub(super) fn keys(files: &Files, sides: &Sides<'_>) -> Result<Vec<(String, Key)
         Some(mut object) => object.remove("chat_template"),
         None => None,
     };
-    match sides.chat_template().or(old.as_ref()) {
+    match special_files.chat_template().or(old.as_ref()) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::String(text)) => Ok(vec![(KEY.to_owned(), Key::Text(text.clone()))]),
         Some(Value::Array(list)) => named(list),
@@ -31,7 +34,7 @@ pub(super) fn keys(files: &Files, sides: &Sides<'_>) -> Result<Vec<(String, Key)
     }
 }
 
-/// Templates with names; the one that is named `default` is the model's.
+/// Reads templates with names. The one that is named `default` is the model's.
 fn named(list: &List) -> Result<Vec<(String, Key)>, MapError> {
     let bad = |why: &str| fault("tokenizer_config.json", format!("`chat_template` {why}"));
     let (mut keys, mut names) = (Vec::new(), Vec::new());
@@ -40,7 +43,7 @@ fn named(list: &List) -> Result<Vec<(String, Key)>, MapError> {
         let text = template.get("template").and_then(Value::as_str);
         let text =
             text.filter(|_| !name.is_empty()).ok_or_else(|| bad("has one without a name or a text"))?;
-        // As gguf-py does it.
+        // gguf-py makes the same name.
         let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let key = if name == "default" { KEY.to_owned() } else { format!("{KEY}.{name}") };
         if keys.iter().any(|(own, _)| *own == key) {

@@ -1,4 +1,4 @@
-//! The files of a folder that say something about its tokenizer.
+//! The files of a folder that concern its tokenizer.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use modelfmt_value::{Object, ParseOptions, Value, json};
 use super::error::fault;
 use crate::MapError;
 
-/// The files of a tokenizer, with the largest size of each.
+/// The files of a tokenizer, with the maximum size of each.
 const NAMES: &[(&str, u64)] = &[
     ("added_tokens.json", 8 << 20),
     ("chat_template.jinja", 1 << 20),
@@ -23,18 +23,18 @@ const NAMES: &[(&str, u64)] = &[
     ("vocab.txt", 64 << 20),
 ];
 
-/// The contents of the files of a folder that say something about its tokenizer.
+/// The contents of the files of a folder that concern its tokenizer.
 #[derive(Clone, Debug, Default)]
 pub struct Files(BTreeMap<String, Vec<u8>>);
 
 impl Files {
-    /// No files.
+    /// Makes an empty set of files.
     #[must_use]
     pub const fn new() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// The names of the files that are looked at, and the largest size in bytes of each.
+    /// Returns the names of the files that are read, and the maximum size in bytes of each.
     pub fn names() -> impl Iterator<Item = (&'static str, u64)> {
         NAMES.iter().copied()
     }
@@ -44,19 +44,19 @@ impl Files {
         self.0.insert(name.to_owned(), content);
     }
 
-    /// The content of a file, if it is there.
+    /// Returns the content of a file, if it exists.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.0.get(name).map(Vec::as_slice)
     }
 
-    /// The text of a file, if it is there.
+    /// Returns the text of a file, if it exists.
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, MapError> {
         let text = |content| std::str::from_utf8(content).map_err(|_| fault(name, "it is not UTF-8"));
         self.get(name).map(text).transpose()
     }
 
-    /// The JSON object in a file, if the file is there.
+    /// Reads the JSON object in a file, if the file exists.
     pub(super) fn object(&self, name: &str) -> Result<Option<Object>, MapError> {
         const MAX_NODES: u64 = 1 << 24;
         let Some(text) = self.get(name) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! `vocab.json` and `merges.txt`, as GPT-2 has them.
+//! `vocab.json` and `merges.txt`, the files of GPT-2.
 
 use super::error::{fault, quoted};
 use super::files::Files;
@@ -19,8 +19,8 @@ const CLASSES: &[(&str, &str)] = &[
     ("RobertaTokenizer", "gpt-2"),
 ];
 
-/// Reads both files, if they are there. `class` is the tokenizer's class, as `tokenizer_config.json` says, and `pre` the name of the
-/// pre-tokenizer that the caller states.
+/// Reads both files, if they exist. `class` is the tokenizer's class in `tokenizer_config.json`, and `pre` is
+/// the name of the pre-tokenizer, if the caller states it.
 pub(super) fn read(files: &Files, class: Option<&str>, pre: Option<&str>) -> Result<Option<Parts>, MapError> {
     let Some(vocab) = files.object(VOCABULARY)? else { return Ok(None) };
     let text = files.text(MERGES)?;

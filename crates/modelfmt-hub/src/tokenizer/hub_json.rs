@@ -38,7 +38,7 @@ struct Tokenizer<'a> {
     pre: Option<&'a str>,
 }
 
-/// Reads the file, if it is there.
+/// Reads the file, if it exists.
 pub(super) fn read(files: &Files, pre: Option<&str>) -> Result<Option<Parts>, MapError> {
     let Some(mut object) = files.object(NAME)? else { return Ok(None) };
     let Some(Value::Object(model)) = object.remove("model") else {
@@ -67,7 +67,7 @@ pub(super) fn read(files: &Files, pre: Option<&str>) -> Result<Option<Parts>, Ma
     Ok(Some(parts))
 }
 
-/// The list `added_tokens`.
+/// Reads the list `added_tokens`.
 fn added(list: Option<&Value>) -> Result<Vec<Added>, MapError> {
     let list = match list {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -100,7 +100,7 @@ impl Tokenizer<'_> {
         self.model.get(key)?.as_array()
     }
 
-    /// The kind of the model. Old files do not say it.
+    /// Returns the kind of the model. Old files do not state it.
     fn kind(&self) -> &str {
         let guess = || match (self.array("merges"), self.array("vocab")) {
             (Some(_), _) => "BPE",
@@ -122,7 +122,7 @@ impl Tokenizer<'_> {
         }
     }
 
-    /// The object `vocab`.
+    /// Reads the object `vocab`.
     fn vocabulary(&self) -> Result<Vocabulary, MapError> {
         let Some(vocab) = self.model.get("vocab").and_then(Value::as_object) else {
             return Err(fault(NAME, "its model has no object `vocab`"));
@@ -143,7 +143,7 @@ impl Tokenizer<'_> {
         }
     }
 
-    /// Fails for a normalizer that is not among those which llama.cpp does for this kind of model, or leaves to its caller.
+    /// Fails for a normalizer, unless llama.cpp applies it for this kind of model or leaves it to its caller.
     fn check_normalizers(&self, is_known: impl Fn(&Normalizer) -> bool) -> Result<(), MapError> {
         match self.normalizers.iter().find(|normalizer| !is_known(normalizer)) {
             None => Ok(()),
@@ -157,7 +157,7 @@ impl Tokenizer<'_> {
         self.added.iter().try_for_each(&mut add)
     }
 
-    /// BPE over bytes.
+    /// Reads BPE over bytes.
     fn bytes(&self) -> Result<Parts, MapError> {
         for key in ["continuing_subword_prefix", "end_of_word_suffix"] {
             if self.text(key).is_some_and(|text| !text.is_empty()) {
@@ -184,7 +184,7 @@ impl Tokenizer<'_> {
         Ok(parts)
     }
 
-    /// BPE over characters, with tokens for the bytes of those that the vocabulary has not.
+    /// Reads BPE over characters, with tokens for the bytes of characters that are not in the vocabulary.
     fn sentencepiece(&self, files: &Files) -> Result<Parts, MapError> {
         self.check_normalizers(|normalizer| matches!(normalizer, Normalizer::Prefix | Normalizer::Spaces))?;
         let is_metaspace = |step: &Step| matches!(step, Step::Metaspace { .. });
@@ -203,13 +203,13 @@ impl Tokenizer<'_> {
         Ok(parts)
     }
 
-    /// Whether a space is put before a text.
+    /// Checks whether a space is put before a text.
     fn has_prefix(&self) -> bool {
         self.normalizers.contains(&Normalizer::Prefix)
             || self.steps.contains(&Step::Metaspace { has_prefix: true })
     }
 
-    /// The vocabulary with scores of the merges' ranks.
+    /// Reads the vocabulary, with scores from the ranks of merges.
     fn scored(&self) -> Result<Vocabulary, MapError> {
         let mut vocabulary = self.vocabulary()?;
         let merges = self.merges()?;
@@ -229,7 +229,7 @@ impl Tokenizer<'_> {
         Ok(vocabulary)
     }
 
-    /// The vocabulary of the `tokenizer.model` beside the file, which must have the same tokens.
+    /// Reads the vocabulary of the `tokenizer.model` beside the file, which must have the same tokens.
     fn of_sentencepiece(&self, bytes: &[u8]) -> Result<Vocabulary, MapError> {
         let model = SentencePiece::parse(sentencepiece::NAME, bytes)?;
         if model.algorithm != Algorithm::Bpe {
@@ -250,7 +250,7 @@ impl Tokenizer<'_> {
         Ok(model.vocabulary)
     }
 
-    /// A unigram model.
+    /// Reads a unigram model.
     fn unigram(&self) -> Result<Parts, MapError> {
         if self.is("byte_fallback") {
             return Err(fault(
@@ -317,7 +317,7 @@ impl Tokenizer<'_> {
     }
 }
 
-/// The vocabulary in an object of texts and ids.
+/// Reads a vocabulary from an object of texts and ids.
 pub(super) fn of_object(file: &str, vocab: &Object) -> Result<Vocabulary, MapError> {
     let mut vocabulary = Vocabulary::default();
     for (text, id) in vocab {
@@ -330,7 +330,7 @@ pub(super) fn of_object(file: &str, vocab: &Object) -> Result<Vocabulary, MapErr
     Ok(vocabulary)
 }
 
-/// A number as a score.
+/// Converts a number to a score.
 fn number(value: &Value) -> Option<f32> {
     let number = value.as_f64().or_else(|| value.as_i64().map(|number| number as f64))?;
     #[expect(clippy::cast_possible_truncation, reason = "scores are f32 in SentencePiece")]
@@ -338,13 +338,13 @@ fn number(value: &Value) -> Option<f32> {
     number.is_finite().then_some(number)
 }
 
-/// Whether a text is the token of a byte, such as `<0x0A>`.
+/// Checks whether a text is the token of a byte, such as `<0x0A>`.
 fn is_byte(text: &str) -> bool {
     let digits = text.strip_prefix("<0x").and_then(|text| text.strip_suffix('>'));
     digits.is_some_and(|digits| digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-/// A text of SentencePiece as a caller writes it.
+/// Writes the spaces in a text of SentencePiece as spaces.
 pub(super) fn with_spaces(text: &str) -> String {
     text.replace(SPACE, " ")
 }

@@ -12,7 +12,7 @@ use crate::MapError;
 /// The two tokens of a merge.
 pub(super) type Merge = (String, String);
 
-/// The merges of a `tokenizer.json`: texts with a space in them, or pairs.
+/// Reads the merges of a `tokenizer.json`: texts with a space in them, or pairs.
 pub(super) fn of_list(file: &str, list: &List) -> Result<Vec<Merge>, MapError> {
     let bad = |number: usize| {
         fault(file, format!("merge {number} is neither two tokens with a space between nor a pair"))
@@ -31,7 +31,7 @@ pub(super) fn of_list(file: &str, list: &List) -> Result<Vec<Merge>, MapError> {
     list.iter().enumerate().map(merge).collect()
 }
 
-/// The merges of a `merges.txt`: one a line, after a line that says the version.
+/// Reads the merges of a `merges.txt`: one per line, after a line that states the version.
 pub(super) fn of_text(file: &str, text: &str) -> Result<Vec<Merge>, MapError> {
     let lines = text
         .lines()
@@ -47,7 +47,7 @@ fn two(text: &str) -> Option<Merge> {
         .then(|| (first.to_owned(), second.to_owned()))
 }
 
-/// Fails for a merge of or to a token that the vocabulary does not have.
+/// Fails for a merge if one of its tokens, or the token that it makes, is not in the vocabulary.
 pub(super) fn check(file: &str, merges: &[Merge], vocabulary: &Vocabulary) -> Result<(), MapError> {
     for (number, (first, second)) in merges.iter().enumerate() {
         let both = format!("{first}{second}");
@@ -62,7 +62,7 @@ pub(super) fn check(file: &str, merges: &[Merge], vocabulary: &Vocabulary) -> Re
     Ok(())
 }
 
-/// The merges as GGUF has them.
+/// Returns the merges in GGUF's form.
 pub(super) fn lines(file: &str, merges: Vec<Merge>) -> Result<Vec<String>, MapError> {
     let line = |(number, (first, second)): (usize, Merge)| {
         // llama.cpp looks for the space from the second byte on.
@@ -76,8 +76,9 @@ pub(super) fn lines(file: &str, merges: Vec<Merge>) -> Result<Vec<String>, MapEr
     merges.into_iter().enumerate().map(line).collect()
 }
 
-/// Gives each token that merges make a score that falls with the rank of its first merge. llama.cpp joins any two neighbours
-/// that make a token, the one with the best score first: that does the same if every such pair is a merge.
+/// Gives each token that merges make a score that falls with the rank of its first merge. llama.cpp joins any
+/// two neighbours that make a token, the one with the best score first. The result is the same if every such
+/// pair is a merge.
 pub(super) fn score(file: &str, merges: &[Merge], vocabulary: &mut Vocabulary) -> Result<(), MapError> {
     let mut ranks: HashMap<String, u32> = HashMap::with_capacity(merges.len());
     for (first, second) in merges {
@@ -109,9 +110,10 @@ pub(super) fn score(file: &str, merges: &[Merge], vocabulary: &mut Vocabulary) -
     Ok(())
 }
 
-/// The first two parts of a token that pass the test. A token that is too long to look at passes as a whole.
+/// Returns the first two parts of a token that pass the test. A token that is too long to be split passes as
+/// a whole.
 fn unmerged(text: &str, test: impl Fn((&str, &str)) -> bool) -> Option<(&str, &str)> {
-    /// No token of SentencePiece is that long, and each byte costs a look at all others.
+    /// No token of SentencePiece is that long, and the work grows with the square of the length.
     const MAX_LEN: usize = 256;
     if text.len() > MAX_LEN {
         return Some((text, ""));

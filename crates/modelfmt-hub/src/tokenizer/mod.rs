@@ -1,4 +1,4 @@
-//! Tokenizers: the files of a folder as the keys that llama.cpp reads.
+//! Tokenizers: converts the files of a folder to the keys that llama.cpp reads.
 //!
 //! | files | `tokenizer.ggml.model` |
 //! | --- | --- |
@@ -7,7 +7,8 @@
 //! | `tokenizer.json` or `tokenizer.model` with a unigram model | `t5` |
 //! | `tokenizer.json` with WordPiece; `vocab.txt` | `bert` |
 //!
-//! `tokenizer.ggml.pre` names how llama.cpp cuts texts before it looks for tokens. It follows from the patterns in `tokenizer.json`.
+//! `tokenizer.ggml.pre` names the way in which llama.cpp cuts texts before it looks for tokens. The name
+//! follows from the patterns in `tokenizer.json`.
 //!
 //! ```
 //! use modelfmt_hub::{Config, Key, Tokenizer, TokenizerFiles, TokenizerOptions};
@@ -46,10 +47,10 @@ use crate::{Config, Key, MapError};
 use error::fault;
 use parts::{Model, Parts};
 use sentencepiece::{Algorithm, SentencePiece};
-use special::{Sides, Special};
+use special::{Special, SpecialTokenFiles};
 use vocabulary::{Kind, Token};
 
-/// What a caller knows about a tokenizer beside its files.
+/// What a caller knows about a tokenizer in addition to its files.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     rows: Option<u64>,
@@ -57,20 +58,21 @@ pub struct Options {
 }
 
 impl Options {
-    /// The options of a caller who knows nothing else.
+    /// Makes options for a caller who knows nothing in addition to the files.
     #[must_use]
     pub const fn new() -> Self {
         Self { rows: None, pre: None }
     }
 
-    /// The number of tokens of the model: the rows of its embedding. By default it is `vocab_size` of the config.
+    /// Sets the number of tokens of the model: the rows of its embedding. The default is `vocab_size` of the
+    /// config.
     #[must_use]
     pub const fn rows(mut self, rows: Option<u64>) -> Self {
         self.rows = rows;
         self
     }
 
-    /// llama.cpp's name of the pre-tokenizer, which then is not looked for.
+    /// Sets llama.cpp's name of the pre-tokenizer, so that it is not derived from the files.
     #[must_use]
     pub fn pre(mut self, name: Option<&str>) -> Self {
         self.pre = name.map(str::to_owned);
@@ -83,7 +85,7 @@ impl Options {
 pub struct Tokenizer {
     /// The keys with their values.
     pub keys: Vec<(String, Key)>,
-    /// What llama.cpp does otherwise than the files say, in sentences.
+    /// What llama.cpp does differently from the files, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -91,13 +93,13 @@ impl Tokenizer {
     /// Reads the files. `None` if none of them has a vocabulary.
     ///
     /// # Errors
-    /// [`MapError::Tokenizer`] for a file that is not what it should be, or that llama.cpp has no counterpart of, and
-    /// [`MapError::UnknownPreTokenizer`] if the name of its pre-tokenizer is not known.
+    /// [`MapError::Tokenizer`] for a file that is not what it should be, or that has no counterpart in
+    /// llama.cpp, and [`MapError::UnknownPreTokenizer`] if the name of its pre-tokenizer is not known.
     pub fn read(files: &Files, config: &Config, options: &Options) -> Result<Option<Self>, MapError> {
-        let sides = Sides::read(files, config)?;
-        let Some(mut parts) = parts(files, &sides, options)? else { return Ok(None) };
+        let special_files = SpecialTokenFiles::read(files, config)?;
+        let Some(mut parts) = parts(files, &special_files, options)? else { return Ok(None) };
         check_charsmap(&parts)?;
-        let special = Special::find(&sides, &parts);
+        let special = Special::find(&special_files, &parts);
         let mut notes = std::mem::take(&mut parts.notes);
         notes.extend(special.notes.iter().cloned());
         if parts.letters.is_some_and(|letters| letters.strip_accents) {
@@ -128,7 +130,7 @@ impl Tokenizer {
             ));
         }
         keys.extend(special.keys(model, tokens.len()));
-        keys.extend(chat::keys(files, &sides)?);
+        keys.extend(chat::keys(files, &special_files)?);
         keys.extend(lists(model, tokens));
         Ok(Some(Self { keys, notes }))
     }
@@ -151,9 +153,11 @@ impl Vocabulary {
     /// # Errors
     /// [`MapError::Tokenizer`] for a file that is not what it should be.
     pub fn read(files: &Files, config: &Config) -> Result<Option<Self>, MapError> {
-        // How texts are cut is not asked for.
+        // The way in which texts are cut does not matter here.
         let options = Options::new().pre(Some("default"));
-        let Some(parts) = parts(files, &Sides::read(files, config)?, &options)? else { return Ok(None) };
+        let Some(parts) = parts(files, &SpecialTokenFiles::read(files, config)?, &options)? else {
+            return Ok(None);
+        };
         let kind = match parts.model {
             Model::Gpt2 | Model::Llama => "BPE",
             Model::T5 => "Unigram",
@@ -169,17 +173,21 @@ fn name(key: &str) -> String {
     format!("tokenizer.ggml.{key}")
 }
 
-/// The parts that the first file with a vocabulary has.
-fn parts(files: &Files, sides: &Sides<'_>, options: &Options) -> Result<Option<Parts>, MapError> {
+/// Reads the parts from the first file that has a vocabulary.
+fn parts(
+    files: &Files,
+    special_files: &SpecialTokenFiles<'_>,
+    options: &Options,
+) -> Result<Option<Parts>, MapError> {
     let pre = options.pre.as_deref();
     if let Some(parts) = hub_json::read(files, pre)? {
         return Ok(Some(parts));
     }
     let mut parts = match sentencepiece::file(files) {
-        Some((file, bytes)) => of_sentencepiece(file, SentencePiece::parse(file, bytes)?, sides),
-        None => match gpt2::read(files, sides.text("tokenizer_class"), pre)? {
+        Some((file, bytes)) => of_sentencepiece(file, SentencePiece::parse(file, bytes)?, special_files),
+        None => match gpt2::read(files, special_files.text("tokenizer_class"), pre)? {
             Some(parts) => parts,
-            None => match wordpiece::read(files, sides.flag("do_lower_case") != Some(false))? {
+            None => match wordpiece::read(files, special_files.flag("do_lower_case") != Some(false))? {
                 Some(parts) => parts,
                 None => return Ok(None),
             },
@@ -188,16 +196,20 @@ fn parts(files: &Files, sides: &Sides<'_>, options: &Options) -> Result<Option<P
     if let Some(pre) = pre {
         pre.clone_into(&mut parts.pre);
     }
-    sides.add_tokens(&mut parts.vocabulary)?;
+    special_files.add_tokens(&mut parts.vocabulary)?;
     Ok(Some(parts))
 }
 
-/// The parts of a `tokenizer.model`.
-fn of_sentencepiece(file: &'static str, model: SentencePiece, sides: &Sides<'_>) -> Parts {
+/// Makes the parts of a `tokenizer.model`.
+fn of_sentencepiece(
+    file: &'static str,
+    model: SentencePiece,
+    special_files: &SpecialTokenFiles<'_>,
+) -> Parts {
     let kind = if model.algorithm == Algorithm::Bpe { Model::Llama } else { Model::T5 };
     let mut parts = Parts::new(file, kind, model.vocabulary);
     parts.ids = model.ids.to_vec();
-    parts.has_space_prefix = Some(sides.flag("add_prefix_space").unwrap_or(model.has_dummy_prefix));
+    parts.has_space_prefix = Some(special_files.flag("add_prefix_space").unwrap_or(model.has_dummy_prefix));
     if kind == Model::T5 {
         parts.removes_extra_whitespaces = Some(model.removes_extra_whitespaces);
         parts.charsmap = model.charsmap;
@@ -212,7 +224,7 @@ fn of_sentencepiece(file: &'static str, model: SentencePiece, sides: &Sides<'_>)
     parts
 }
 
-/// llama.cpp does not load a table of replacements without its two parts.
+/// Fails for a table of replacements without its two parts, which llama.cpp does not load.
 fn check_charsmap(parts: &Parts) -> Result<(), MapError> {
     let is_sound = match parts.charsmap.split_first_chunk() {
         Some((len, rest)) => usize::try_from(u32::from_le_bytes(*len))
@@ -222,7 +234,7 @@ fn check_charsmap(parts: &Parts) -> Result<(), MapError> {
     if is_sound { Ok(()) } else { Err(fault(parts.file, "its `precompiled_charsmap` is broken")) }
 }
 
-/// The keys that need no ids.
+/// Returns the keys that need no ids.
 fn own_keys(parts: &mut Parts) -> Vec<(String, Key)> {
     let mut keys = vec![
         (name("model"), Key::Text(parts.model.name().to_owned())),
@@ -247,7 +259,7 @@ fn own_keys(parts: &mut Parts) -> Vec<(String, Key)> {
     keys
 }
 
-/// The lists with a value for each token.
+/// Returns the lists with a value for each token.
 fn lists(model: Model, tokens: Vec<Token>) -> Vec<(String, Key)> {
     let mut keys =
         vec![(name("token_type"), Key::I32s(tokens.iter().map(|token| token.kind as i32).collect()))];

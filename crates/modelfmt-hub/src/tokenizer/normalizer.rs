@@ -27,11 +27,11 @@ pub(super) enum Normalizer {
     Charsmap(Vec<u8>),
     /// BERT's rules.
     Bert { lowercase: bool, strip_accents: bool },
-    /// One that llama.cpp does not have, with its name.
+    /// A step that llama.cpp does not have, with its name.
     Other(String),
 }
 
-/// The steps of the normalizer in a `tokenizer.json`.
+/// Reads the steps of the normalizer in a `tokenizer.json`.
 pub(super) fn normalizers(file: &str, value: Option<&Value>) -> Result<Vec<Normalizer>, MapError> {
     flat(file, value, "normalizers")?.iter().map(|step| normalizer(file, step)).collect()
 }

@@ -1,9 +1,9 @@
-//! What a tokenizer is made of, whichever files say it.
+//! The parts of a tokenizer, whichever files state them.
 
 use super::template::Template;
 use super::vocabulary::Vocabulary;
 
-/// The algorithms that llama.cpp has, by the names that it has for them.
+/// The algorithms of llama.cpp, by its names for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Model {
     /// BPE with ranks of merges.
@@ -43,7 +43,7 @@ pub(super) struct Parts {
     pub(super) pre: String,
     pub(super) vocabulary: Vocabulary,
     pub(super) merges: Vec<String>,
-    /// What is put around each text; `None` where the file does not say.
+    /// The tokens that are put around each text; `None` if the file does not state them.
     pub(super) template: Option<Template>,
     /// Ids of special tokens that the file states, by their roles.
     pub(super) ids: Vec<(&'static str, Option<u32>)>,
@@ -55,7 +55,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// A tokenizer that has a vocabulary and nothing else.
+    /// Makes a tokenizer that has a vocabulary and nothing else.
     pub(super) fn new(file: &'static str, model: Model, vocabulary: Vocabulary) -> Self {
         Self {
             file,

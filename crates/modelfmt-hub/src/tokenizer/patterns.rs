@@ -1,6 +1,6 @@
-//! Patterns of pre-tokenizers, as `tokenizer.json` has them. Carriage returns and line feeds are written as escapes.
+//! Patterns of pre-tokenizers in `tokenizer.json`. Carriage returns and line feeds are written as escapes.
 
-/// Llama 3's, and that of tiktoken's cl100k.
+/// The pattern of Llama 3 and of tiktoken's cl100k.
 pub(super) const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Qwen2's: one digit at a time.
 pub(super) const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

@@ -1,4 +1,5 @@
-//! Pre-tokenizers: how a text is cut before tokens are looked for, and the names that llama.cpp has for that.
+//! Pre-tokenizers: how a text is cut before tokens are looked for, and llama.cpp's names for the ways to do
+//! so.
 
 use modelfmt_value::Value;
 
@@ -11,7 +12,7 @@ use super::sequence::flat;
 use crate::MapError;
 use Step::{Bytes, DigitRuns, Digits, Punctuation, Split, Words};
 
-/// A step of a pre-tokenizer, with the texts that it has.
+/// A step of a pre-tokenizer, with its texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Step<T = String> {
     /// Each byte becomes a character.
@@ -24,7 +25,7 @@ pub(super) enum Step<T = String> {
     DigitRuns,
     /// Punctuation in runs.
     Punctuation,
-    /// Each match of a pattern, and what is between.
+    /// Each match of a pattern, and the text between matches.
     Split(T),
     /// Each space begins a word, in SentencePiece's way.
     Metaspace { has_prefix: bool },
@@ -34,12 +35,12 @@ pub(super) enum Step<T = String> {
     SpaceSplit,
     /// BERT's rules.
     Bert,
-    /// Another one, by its name.
+    /// Another step, by its name.
     Other(T),
 }
 
 impl Step {
-    /// The same step, of borrowed texts.
+    /// Returns the same step with borrowed texts.
     fn borrowed(&self) -> Step<&str> {
         match self {
             Split(pattern) => Split(pattern),
@@ -152,7 +153,7 @@ pub const PRE_TOKENIZERS: &[&str] = &[
     "youtu",
 ];
 
-/// A pre-tokenizer that llama.cpp has.
+/// A pre-tokenizer of llama.cpp.
 struct Known {
     name: &'static str,
     /// Whether a word that is a token stays whole whatever the merges say (`ignore_merges`).
@@ -164,19 +165,20 @@ const fn known(name: &'static str, keeps_words: bool, steps: &'static [Step<&'st
     Known { name, keeps_words, steps }
 }
 
-/// Pre-tokenizers that llama.cpp computes in a simpler way, with the texts where that shows.
+/// Pre-tokenizers that llama.cpp computes in a simpler way, with the texts for which that makes a difference.
 const NEARLY: &[(&str, &str)] = &[
     ("gpt-4o", "letters with combining marks and capital letters beyond ASCII"),
     ("tekken", "letters with combining marks and capital letters beyond ASCII"),
     ("tiny_aya", "digits beside letters of scripts without spaces"),
 ];
 
-/// The texts that llama.cpp cuts otherwise than the hub does, with a pre-tokenizer that is named so.
+/// Returns the texts that llama.cpp cuts differently than the hub, for the pre-tokenizer with this name.
 pub(super) fn exceptions(name: &str) -> Option<&'static str> {
     NEARLY.iter().find(|(own, _)| *own == name).map(|(_, texts)| *texts)
 }
 
-/// Every pre-tokenizer whose name is found. Where llama.cpp has several names for one, the best known is taken.
+/// Every pre-tokenizer whose name can be found. If llama.cpp has several names for one, it is listed with the
+/// best known.
 const KNOWN: &[Known] = &[
     known("llama-bpe", true, &[Split(LLAMA3), Bytes]),
     known("dbrx", false, &[Split(LLAMA3), Bytes]),
@@ -218,7 +220,7 @@ const KNOWN: &[Known] = &[
     known("ufakzeka", false, &[Split(UNCONTRACTED), Bytes]),
 ];
 
-/// llama.cpp's name for a pre-tokenizer of bytes; `None` if it has none that is known here.
+/// Returns llama.cpp's name for a pre-tokenizer of bytes; `None` if no name is known here.
 pub(super) fn name(steps: &[Step], keeps_words: bool) -> Option<&'static str> {
     let found = KNOWN.iter().find(|known| {
         known.keeps_words == keeps_words && steps.iter().map(Step::borrowed).eq(known.steps.iter().copied())
@@ -226,15 +228,15 @@ pub(super) fn name(steps: &[Step], keeps_words: bool) -> Option<&'static str> {
     found.map(|known| known.name)
 }
 
-/// A pre-tokenizer with llama.cpp's name, as `tokenizer.json` has it, and whether a word that is a token stays whole whatever the
-/// merges say. `None` for a name that is not known here.
+/// Returns the pre-tokenizer with this name of llama.cpp in the form of `tokenizer.json`, and whether a word
+/// that is a token stays whole whatever the merges say. `None` for a name that is not known here.
 pub(crate) fn written(name: &str) -> Option<(Value, bool)> {
     let known = KNOWN.iter().find(|known| known.name == name)?;
     let mut steps: Vec<Value> = Vec::new();
     let mut rest = known.steps;
     while let Some((step, after)) = rest.split_first() {
         rest = match (step, after) {
-            // One step of the file has GPT-2's pattern and its bytes.
+            // One step of the file has both GPT-2's pattern and its bytes.
             (Words, [Bytes, after @ ..]) => {
                 steps.push(byte_level(true));
                 after
@@ -282,7 +284,7 @@ fn value_of(step: &Step<&str>) -> Option<Value> {
     })
 }
 
-/// The steps of the pre-tokenizer in a `tokenizer.json`.
+/// Reads the steps of the pre-tokenizer in a `tokenizer.json`.
 pub(super) fn steps(file: &str, value: Option<&Value>) -> Result<Vec<Step>, MapError> {
     let mut steps = Vec::new();
     for value in flat(file, value, "pretokenizers")? {
@@ -323,7 +325,8 @@ fn split_step(value: &Value) -> Step {
     let invert = value.get("invert").and_then(Value::as_bool) == Some(true);
     let pattern = |kind: &str| value.get("pattern")?.get(kind)?.as_str();
     match (pattern("Regex"), pattern("String")) {
-        // A pattern that matches everything cuts the same way, whether its matches are kept or what is between is removed.
+        // For a pattern that matches everything, it makes no difference whether its matches are kept or the
+        // text between them is removed.
         (Some(pattern), _)
             if (behavior, invert) == ("Isolated", false) || (behavior, invert) == ("Removed", true) =>
         {
@@ -335,7 +338,7 @@ fn split_step(value: &Value) -> Step {
     }
 }
 
-/// The steps in a few words, for an error.
+/// Describes the steps in a few words, for an error.
 pub(super) fn describe(steps: &[Step], keeps_words: bool) -> String {
     let step = |step: &Step| match step {
         Bytes => "ByteLevel".to_owned(),

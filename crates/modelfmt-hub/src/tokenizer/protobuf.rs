@@ -1,7 +1,7 @@
 //! The fields of a protobuf message.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-/// The value of a field, as its wire type has it.
+/// The value of a field, by its wire type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Field<'a> {
     Varint(u64),

@@ -8,10 +8,10 @@ use crate::MapError;
 
 /// The name of the file.
 pub(super) const NAME: &str = "tokenizer.model";
-/// The name that it has beside a T5.
+/// The name of the file beside a T5.
 const OTHER_NAME: &str = "spiece.model";
 
-/// The file, with its name.
+/// Returns the name of the file and its content.
 pub(super) fn file(files: &Files) -> Option<(&'static str, &[u8])> {
     [NAME, OTHER_NAME].into_iter().find_map(|name| Some((name, files.get(name)?)))
 }
@@ -23,7 +23,7 @@ pub(super) enum Algorithm {
     Bpe,
 }
 
-/// What a `tokenizer.model` says.
+/// The content of a `tokenizer.model`.
 #[derive(Clone, Debug)]
 pub(super) struct SentencePiece {
     pub(super) algorithm: Algorithm,
@@ -35,7 +35,7 @@ pub(super) struct SentencePiece {
     pub(super) removes_extra_whitespaces: bool,
 }
 
-/// The settings of the trainer that count when a text is split.
+/// The settings of the trainer that matter when a text is split.
 struct Trainer {
     kind: u64,
     has_byte_fallback: bool,
@@ -116,7 +116,7 @@ fn broken(file: &str, why: &str) -> MapError {
     fault(file, format!("it is no model of SentencePiece: {why}"))
 }
 
-/// A token from its message.
+/// Reads a token from its message.
 fn piece_of(file: &str, message: &[u8]) -> Result<Token, MapError> {
     let mut token = Token::new("", Kind::Normal);
     for field in Fields::new(message) {
@@ -158,7 +158,7 @@ impl Trainer {
             eos: 2,
             pad: -1,
         };
-        // protobuf has a negative `int32` as 64 bits.
+        // protobuf writes a negative `int32` as 64 bits.
         #[expect(clippy::cast_possible_truncation, reason = "the low half is the number")]
         let id = |value: u64| value as i32;
         for field in Fields::new(message) {

@@ -5,8 +5,8 @@ use modelfmt_value::Value;
 use super::error::fault;
 use crate::MapError;
 
-/// The members of a sequence and of the sequences in it, in order; `key` is the name of its list. A single one is a sequence of one,
-/// and null has none.
+/// Returns the members of a sequence and of the sequences in it, in order. `key` is the name of its list. A
+/// single value is a sequence of one, and null is an empty sequence.
 pub(super) fn flat(file: &str, value: Option<&Value>, key: &str) -> Result<Vec<Value>, MapError> {
     const MAX_DEPTH: usize = 8;
     let mut members: Vec<Value> = value.filter(|value| !value.is_null()).cloned().into_iter().collect();

@@ -17,7 +17,7 @@ const ROLES: &[(&str, &str)] = &[
     ("eot", "eot_token_id"),
     ("eom", "eom_token_id"),
     ("unk", "unknown_token_id"),
-    // So it is spelt.
+    // GGUF spells it like this.
     ("sep", "seperator_token_id"),
     ("pad", "padding_token_id"),
     ("cls", "cls_token_id"),
@@ -25,7 +25,7 @@ const ROLES: &[(&str, &str)] = &[
 ];
 
 /// The files that say something about special tokens.
-pub(super) struct Sides<'a> {
+pub(super) struct SpecialTokenFiles<'a> {
     config: &'a Config,
     /// `tokenizer_config.json`.
     tokenizer: Object,
@@ -40,7 +40,7 @@ pub(super) struct Sides<'a> {
 const TOKENIZER: &str = "tokenizer_config.json";
 const ADDED: &str = "added_tokens.json";
 
-impl<'a> Sides<'a> {
+impl<'a> SpecialTokenFiles<'a> {
     pub(super) fn read(files: &Files, config: &'a Config) -> Result<Self, MapError> {
         let object = |name| files.object(name).map(Option::unwrap_or_default);
         Ok(Self {
@@ -52,22 +52,23 @@ impl<'a> Sides<'a> {
         })
     }
 
-    /// A text of `tokenizer_config.json`.
+    /// Returns a text of `tokenizer_config.json`.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.tokenizer.get(key)?.as_str()
     }
 
-    /// A flag of `tokenizer_config.json`.
+    /// Returns a flag of `tokenizer_config.json`.
     pub(super) fn flag(&self, key: &str) -> Option<bool> {
         self.tokenizer.get(key)?.as_bool()
     }
 
-    /// What `tokenizer_config.json` has as `chat_template`.
+    /// Returns `chat_template` of `tokenizer_config.json`.
     pub(super) fn chat_template(&self) -> Option<&Value> {
         self.tokenizer.get("chat_template")
     }
 
-    /// Adds the tokens that `added_tokens.json` and `tokenizer_config.json` have beside the vocabulary.
+    /// Adds the tokens that `added_tokens.json` and `tokenizer_config.json` have in addition to the
+    /// vocabulary.
     pub(super) fn add_tokens(&self, vocabulary: &mut Vocabulary) -> Result<(), MapError> {
         let special = self.special_texts();
         for (text, id) in &self.added {
@@ -88,7 +89,7 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
-    /// The texts that some role has.
+    /// Returns the texts that have a role.
     fn special_texts(&self) -> HashSet<String> {
         let mut texts = HashSet::new();
         for (key, value) in self.tokenizer.iter().chain(self.map.iter()) {
@@ -103,18 +104,19 @@ impl<'a> Sides<'a> {
         texts
     }
 
-    /// The id of the token with a role, if some file says it.
+    /// Returns the id of the token with a role, if a file states it.
     fn id(&self, role: &str, parts: &Parts) -> Option<u32> {
         let key = format!("{role}_token");
         let texts = [&self.tokenizer, &self.map].into_iter().filter_map(|object| text_of(object.get(&key)?));
         let named = texts.filter_map(|text| parts.vocabulary.id(text)).next();
-        let first = || self.stated(&key).into_iter().find(|id| parts.vocabulary.token(*id).is_some());
+        let first = || self.stated_ids(&key).into_iter().find(|id| parts.vocabulary.token(*id).is_some());
         let own = || parts.ids.iter().rev().find(|(own, _)| *own == role)?.1;
         named.or_else(first).or_else(own)
     }
 
-    /// The ids that `config.json` and `generation_config.json` state for `bos_token` and the like: one, or several.
-    fn stated(&self, key: &str) -> Vec<u32> {
+    /// Returns the ids that `config.json` and `generation_config.json` state for `bos_token` and the like:
+    /// one, or several.
+    fn stated_ids(&self, key: &str) -> Vec<u32> {
         let key = format!("{key}_id");
         let values = [self.config.get(&key), self.generation.get(&key)];
         let ids = values.into_iter().flatten().flat_map(|value| match value {
@@ -125,7 +127,7 @@ impl<'a> Sides<'a> {
     }
 }
 
-/// The text of a token that stands as a text or as an object.
+/// Returns the text of a token that is given as a text or as an object.
 fn text_of(token: &Value) -> Option<&str> {
     token.as_str().or_else(|| token.get("content")?.as_str())
 }
@@ -141,12 +143,12 @@ pub(super) struct Special {
 }
 
 impl Special {
-    pub(super) fn find(sides: &Sides<'_>, parts: &Parts) -> Self {
+    pub(super) fn find(special_files: &SpecialTokenFiles<'_>, parts: &Parts) -> Self {
         let mut special = Self::default();
         for (role, _) in ROLES {
-            special.set(role, sides.id(role, parts));
+            special.set(role, special_files.id(role, parts));
         }
-        // llama.cpp knows what goes around a text by these two names only.
+        // llama.cpp knows the tokens around a text only by these two names.
         let (cls, sep) = (special.id("cls"), special.id("sep"));
         if parts.model == Model::Bert || special.id("bos").is_none() {
             special.set("bos", cls);
@@ -154,8 +156,8 @@ impl Special {
         if parts.model == Model::Bert || special.id("eos").is_none() {
             special.set("eos", sep);
         }
-        special.place(sides, parts);
-        special.end(sides, parts);
+        special.place(special_files, parts);
+        special.end(special_files, parts);
         special
     }
 
@@ -172,8 +174,8 @@ impl Special {
         }
     }
 
-    /// What is put around a text.
-    fn place(&mut self, sides: &Sides<'_>, parts: &Parts) {
+    /// Decides which tokens are put around a text.
+    fn place(&mut self, special_files: &SpecialTokenFiles<'_>, parts: &Parts) {
         if let Some(template) = &parts.template {
             self.add_bos = self.around("bos", &template.before, "before", parts);
             let eos = self.id("eos");
@@ -185,11 +187,13 @@ impl Special {
             self.add_bos = parts.model == Model::Llama;
             self.add_eos = parts.model == Model::T5;
         }
-        self.add_bos = sides.flag("add_bos_token").unwrap_or(self.add_bos) && self.id("bos").is_some();
-        self.add_eos = sides.flag("add_eos_token").unwrap_or(self.add_eos) && self.id("eos").is_some();
+        self.add_bos =
+            special_files.flag("add_bos_token").unwrap_or(self.add_bos) && self.id("bos").is_some();
+        self.add_eos =
+            special_files.flag("add_eos_token").unwrap_or(self.add_eos) && self.id("eos").is_some();
     }
 
-    /// Whether one token is put at this end of a text; the role becomes its.
+    /// Returns whether one token is put at this end of a text, and gives the role to this token.
     fn around(&mut self, role: &'static str, texts: &[String], end: &str, parts: &Parts) -> bool {
         match texts {
             [] => false,
@@ -210,9 +214,9 @@ impl Special {
         }
     }
 
-    /// The other tokens that end a generation. llama.cpp finds the usual ones by their texts.
-    fn end(&mut self, sides: &Sides<'_>, parts: &Parts) {
-        for id in sides.stated("eos_token") {
+    /// Sets the other tokens that end a generation. llama.cpp finds the usual ones by their texts.
+    fn end(&mut self, special_files: &SpecialTokenFiles<'_>, parts: &Parts) {
+        for id in special_files.stated_ids("eos_token") {
             let Some(token) = parts.vocabulary.token(id) else { continue };
             let role = if token.text == "<|eom_id|>" { "eom" } else { "eot" };
             match self.id(role) {
@@ -227,7 +231,7 @@ impl Special {
         }
     }
 
-    /// The keys for a vocabulary of `count` tokens.
+    /// Returns the keys for a vocabulary of `count` tokens.
     pub(super) fn keys(&self, model: Model, count: usize) -> Vec<(String, Key)> {
         let name = |key: &str| format!("tokenizer.ggml.{key}");
         let is_there = |id: u32| usize::try_from(id).is_ok_and(|id| id < count);

@@ -1,4 +1,4 @@
-//! What a post-processor puts around a text.
+//! The tokens that a post-processor puts around a text.
 
 use modelfmt_value::{List, Value};
 
@@ -12,7 +12,8 @@ pub(super) struct Template {
     pub(super) after: Vec<String>,
 }
 
-/// The template of the post-processor in a `tokenizer.json`. It has no tokens where there is none.
+/// Reads the template of the post-processor in a `tokenizer.json`. Without a post-processor, it has no
+/// tokens.
 pub(super) fn template(file: &str, value: Option<&Value>) -> Result<Template, MapError> {
     let mut template = Template::default();
     for processor in flat(file, value, "processors")? {

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::error::{fault, quoted};
 use crate::MapError;
 
-/// More tokens than any tokenizer has.
+/// The maximum number of tokens. No tokenizer has more.
 const MAX_TOKENS: u64 = 1 << 20;
 
 /// What a token is, with the number that GGUF has for it.
@@ -42,7 +42,7 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Adds a token of the file. Fails if its id or its text is there already.
+    /// Adds a token of the file. Fails if its id or its text is taken.
     pub(super) fn add(&mut self, file: &str, id: u64, token: Token) -> Result<(), MapError> {
         let number = checked(file, id, &token.text)?;
         if let Some(other) = self.token(number) {
@@ -57,7 +57,8 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// Adds a token that stands beside the vocabulary, or says what a token of the vocabulary is. Fails if its text has another id.
+    /// Adds a token that is not in the vocabulary, or states the kind of one that is. Fails if its text has
+    /// another id.
     pub(super) fn add_beside(&mut self, file: &str, id: u64, text: &str, kind: Kind) -> Result<(), MapError> {
         let number = checked(file, id, text)?;
         match self.ids.get(text) {
@@ -70,7 +71,7 @@ impl Vocabulary {
             _ => {}
         }
         let old = self.token(number).cloned();
-        /// What llama.cpp's own converter gives to tokens that no text is merged to.
+        /// The score that llama.cpp's own converter gives to tokens that no text is merged to.
         const NO_SCORE: f32 = -1000.0;
         let score = old.as_ref().map_or(NO_SCORE, |old| old.score);
         let is_unknown = old.as_ref().is_some_and(|old| old.kind == Kind::Unknown);
@@ -120,8 +121,9 @@ impl Vocabulary {
         self.tokens.iter_mut().flatten()
     }
 
-    /// The tokens as GGUF has them: as many as the embedding has rows, with one of its own for each id that has none. `rows` is
-    /// `None` where nobody says how many there are. Added tokens beyond the rows are left out; the second value is their count.
+    /// Returns the tokens in GGUF's form: as many as the embedding has rows, with a token of its own for each
+    /// id that has none. `rows` is `None` if their number is not known. Added tokens beyond the rows are left
+    /// out; the second value is their count.
     pub(super) fn finish(mut self, file: &str, rows: Option<u64>) -> Result<(Vec<Token>, u64), MapError> {
         self.ids = HashMap::new();
         let count = self.tokens.len() as u64;
@@ -165,8 +167,8 @@ fn checked(file: &str, id: u64, text: &str) -> Result<u32, MapError> {
     })
 }
 
-/// Fails for tokens that llama.cpp cannot read or ends the process for. `has_bytes` says that characters which are no tokens become
-/// tokens of their bytes.
+/// Fails for tokens that llama.cpp cannot read, or for which it ends the process. `has_bytes` says that
+/// characters that are no tokens become tokens of their bytes.
 pub(super) fn check_loadable(file: &str, tokens: &[Token], has_bytes: bool) -> Result<(), MapError> {
     if let Some((id, token)) = tokens.iter().enumerate().find(|(_, token)| token.text.contains('\0')) {
         let text = quoted(&token.text);
@@ -191,7 +193,8 @@ pub(super) fn check_loadable(file: &str, tokens: &[Token], has_bytes: bool) -> R
     }
 }
 
-/// llama.cpp ends the process where two tokens have the same text. It gives tokens without text a name of their own.
+/// Fails if two tokens have the same text, because llama.cpp then ends the process. It gives tokens without
+/// text a name of their own.
 fn check_distinct(file: &str, tokens: &[Token]) -> Result<(), MapError> {
     let mut seen = HashSet::with_capacity(tokens.len());
     match tokens.iter().find(|token| !token.text.is_empty() && !seen.insert(token.text.as_str())) {

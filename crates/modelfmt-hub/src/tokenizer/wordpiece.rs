@@ -1,4 +1,4 @@
-//! WordPiece, as BERT has it.
+//! WordPiece, the tokenizer of BERT.
 
 use super::error::fault;
 use super::files::Files;
@@ -7,13 +7,14 @@ use super::parts::{Letters, Model, Parts};
 use super::vocabulary::{Kind, Token, Vocabulary};
 use crate::MapError;
 
-/// What a token begins with that goes on with a word.
+/// The prefix of a token that continues a word.
 pub(super) const PREFIX: &str = "##";
 
 const NAME: &str = "vocab.txt";
 const MARKS: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 
-/// Reads `vocab.txt`, a token a line, if it is there. `lowercase` is what `tokenizer_config.json` says.
+/// Reads `vocab.txt`, one token per line, if it exists. `lowercase` is the setting in
+/// `tokenizer_config.json`.
 pub(super) fn read(files: &Files, lowercase: bool) -> Result<Option<Parts>, MapError> {
     let Some(text) = files.text(NAME)? else { return Ok(None) };
     let mut vocabulary = Vocabulary::default();
@@ -34,7 +35,7 @@ pub(super) fn read(files: &Files, lowercase: bool) -> Result<Option<Parts>, MapE
     Ok(Some(parts))
 }
 
-/// The text that llama.cpp has for a token: the mark is at the beginnings of words, and not where they go on.
+/// Returns llama.cpp's text for a token: it marks the tokens that begin a word, not those that continue one.
 pub(super) fn marked(token: &Token) -> String {
     match token.text.strip_prefix(PREFIX) {
         _ if token.kind != Kind::Normal => token.text.clone(),

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use modelfmt_hub::Map;
 
-/// The page about folders of the hub names every family.
+/// The page about hub folders names every family.
 #[test]
 fn the_page_names_all_families() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/hub.md");

@@ -1,4 +1,5 @@
-//! Files of tokenizers that are broken, or ask for what llama.cpp has not: each is an error that says what is wrong.
+//! Files of tokenizers that are broken, or need something that llama.cpp does not have. Each is an error that
+//! says what is wrong.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 use modelfmt_hub::{Config, Key, MapError, Tokenizer, TokenizerFiles, TokenizerOptions, Vocabulary};
@@ -252,7 +253,7 @@ fn a_sentencepiece_model_cut_anywhere_is_refused_or_has_fewer_tokens() {
     let lens: Vec<_> = (0..whole.len()).map(|len| tokens(&whole[..len])).collect();
     assert!(lens.iter().flatten().all(|count| *count <= 3), "{lens:?}");
     assert!(lens.iter().filter(|count| count.is_none()).count() > whole.len() - 6, "{lens:?}");
-    // Every other byte in each place, too: nothing but an error or a tokenizer.
+    // Every other byte in each place, too: the result is an error or a tokenizer.
     for at in 0..whole.len() {
         for bit in 0..8 {
             let mut changed = whole.clone();

@@ -1,4 +1,4 @@
-//! Maps and tokenizers beside the tools that wrote such files before us, and beside what is said of them.
+//! Compares maps and tokenizers with the tools that wrote such files before us, and with the documents.
 
 mod documents;
 mod hostile;

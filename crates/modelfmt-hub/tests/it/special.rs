@@ -1,9 +1,9 @@
-//! Special tokens, flags and chat templates, by the files that say them.
+//! Special tokens, flags and chat templates, by the files that state them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use modelfmt_hub::{Config, Key, Tokenizer, TokenizerFiles, TokenizerOptions, Vocabulary};
 
-/// Six tokens, of which the last four stand beside the vocabulary.
+/// Six tokens, of which the last four are not in the vocabulary.
 const TOKENIZER: &str = r#"{"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, TEMPLATE
     "added_tokens": [{"id": 2, "content": "<s>", "special": true}, {"id": 3, "content": "</s>", "special": true},
         {"id": 4, "content": "<|end|>", "special": true}, {"id": 5, "content": "<|user|>", "special": false}],
@@ -61,7 +61,7 @@ fn ids_come_from_the_first_file_that_says_them() {
     let generation = ("generation_config.json", r#"{"eos_token_id": [3, 4]}"#);
     let found = read("", &[map, own, generation], "{}");
     assert_eq!((id(&found, "bos"), id(&found, "eos"), id(&found, "eot")), (Some(2), Some(4), Some(3)));
-    // Ids and texts that are not there are nothing.
+    // Ids and texts that do not exist are ignored.
     let found = read("", &[("tokenizer_config.json", r#"{"bos_token": "?"}"#)], r#"{"eos_token_id": 99}"#);
     assert_eq!((id(&found, "bos"), id(&found, "eos")), (None, None));
 }
@@ -83,7 +83,7 @@ fn what_is_put_around_texts_follows_from_the_template_unless_a_flag_says_otherwi
     // The token of the template is the one that llama.cpp has to add.
     let found = read(&template(&[], &["<|end|>"]), &[tokens], "{}");
     assert_eq!((id(&found, "eos"), id(&found, "eot"), adds(&found)), (Some(4), Some(3), (false, true)));
-    // llama.cpp adds one at most.
+    // llama.cpp adds at most one.
     let found = read(&template(&["<s>", "<|end|>"], &[]), &[tokens], "{}");
     assert_eq!(adds(&found), (false, false));
     assert!(found.notes[0].contains("puts 2 tokens before each text"), "{:?}", found.notes);

@@ -70,7 +70,8 @@ fn text<'a>(tokenizer: &'a Tokenizer, key: &str) -> &'a str {
     }
 }
 
-/// Converts each folder, and returns the texts that llama.cpp cuts otherwise, with its ids and those that are right.
+/// Converts each folder, and returns the texts that llama.cpp cuts differently, with its ids and the right
+/// ones.
 fn differing(folder: &Path) -> Option<Value> {
     for entry in std::fs::read_dir(folder).unwrap() {
         let folder = entry.unwrap().path();
@@ -82,14 +83,14 @@ fn differing(folder: &Path) -> Option<Value> {
     Some(json::parse(printed.as_bytes()).unwrap())
 }
 
-/// Trains with a script of `tests/oracle`, which comes after the texts.
+/// Trains with a script of `tests/oracle`, which is appended to the texts.
 fn train(script: &str, arguments: &[&Path]) {
     let arguments: Vec<&str> = arguments.iter().map(|path| path.to_str().unwrap()).collect();
     let script = [include_str!("../oracle/texts.py"), script].concat();
     assert_eq!(testkit::python(&script, &arguments), "");
 }
 
-/// The number of texts of each folder that llama.cpp cuts otherwise. Prints them.
+/// Returns the number of texts of each folder that llama.cpp cuts differently, and prints the texts.
 fn counts(found: &Value) -> Vec<(String, usize)> {
     let count = |(name, texts): (&str, &Value)| {
         let texts = texts.as_array().unwrap();
@@ -101,7 +102,7 @@ fn counts(found: &Value) -> Vec<(String, usize)> {
 
 #[test]
 fn each_known_pre_tokenizer_cuts_as_the_hub_does() {
-    /// Those that llama.cpp has simplified, which the conversion says.
+    /// The pre-tokenizers that llama.cpp has simplified. A note of the conversion says so.
     const NEARLY: [&str; 3] = ["gpt-4o", "tekken", "tiny_aya"];
     let folder = tempfile::tempdir().unwrap();
     let entries = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/pre_tokenizers.json");
@@ -126,9 +127,9 @@ fn other_kinds_of_tokenizers_cut_as_their_own_libraries_do() {
     let Some(found) = differing(folder.path()) else { return };
     for (name, count) in counts(&found) {
         let most = match name.as_str() {
-            // llama.cpp strips other marks, which the conversion says.
+            // llama.cpp strips other marks. A note of the conversion says so.
             "bert-uncased" | "bert-uncased-txt" => 3,
-            // Where two ways have the same score, sentencepiece takes another than llama.cpp and tokenizers do.
+            // If two ways have the same score, sentencepiece takes another one than llama.cpp and tokenizers.
             "unigram-model" => 3,
             _ => 0,
         };

@@ -10,7 +10,7 @@ ARCHITECTURES = {name: arch for arch, name in MODEL_ARCH_NAMES.items()}
 
 
 def compare(path: Path) -> int:
-    """Compares one map. gguf-py names what is without its ending, and the stacked experts without their numbers."""
+    """Compares one map. gguf-py has names without the suffix, and stacked experts without their numbers."""
     read = tomllib.loads(path.read_text())
     names = TensorNameMap(ARCHITECTURES[read["architecture"]], 2)
     for name, entry in read["tensors"].items():

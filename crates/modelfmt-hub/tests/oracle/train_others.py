@@ -13,7 +13,7 @@ SPACE = "\u2581"
 
 
 def sentence_piece(**settings: object) -> bytes:
-    """The bytes of a `tokenizer.model`."""
+    """Trains a model, and returns the bytes of its `tokenizer.model`."""
     written = io.BytesIO()
     texts = iter([text for text in TEXTS * 4 if text.strip()])
     sentencepiece.SentencePieceTrainer.train(
@@ -35,18 +35,18 @@ def save(name: str, files: dict[str, object], expected: list[tuple[str, list[int
 
 
 def ids_of_model(model: bytes, before: list[int], after: list[int]) -> list[tuple[str, list[int]]]:
-    """The ids that sentencepiece has for each text."""
+    """Returns sentencepiece's ids for each text."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     return [(text, before + processor.encode(text) + after) for text in TEXTS + SPECIAL]
 
 
 def ids(tokenizer: Tokenizer, texts: list[str]) -> list[tuple[str, list[int]]]:
-    """The ids that tokenizers has for each text."""
+    """Returns the ids of the library tokenizers for each text."""
     return [(text, tokenizer.encode(text).ids) for text in texts]
 
 
 def merges_of(model: bytes) -> list[tuple[str, str]]:
-    """Every pair of tokens that makes a token, those of the best tokens first."""
+    """Returns every pair of tokens that makes a token, the pairs of the best tokens first."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     pieces = {processor.id_to_piece(i): i for i in range(processor.vocab_size()) if not processor.is_control(i)}
     found = []
@@ -58,7 +58,7 @@ def merges_of(model: bytes) -> list[tuple[str, str]]:
 
 
 def character_bpe(model: bytes, normalizer: object, pre_tokenizer: object) -> Tokenizer:
-    """The tokens of a `tokenizer.model` as the hub writes them into a tokenizer.json."""
+    """Makes a tokenizer with the tokens of a `tokenizer.model`, as the hub writes them into a tokenizer.json."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     vocab = {processor.id_to_piece(i): i for i in range(processor.vocab_size())}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges_of(model), unk_token="<unk>", fuse_unk=True, byte_fallback=True))
@@ -69,7 +69,7 @@ def character_bpe(model: bytes, normalizer: object, pre_tokenizer: object) -> To
 
 
 def field(message: bytes, wanted: int) -> bytes:
-    """The bytes of a field of a protobuf message."""
+    """Returns the bytes of a field of a protobuf message."""
     at = 0
 
     def varint() -> int:

@@ -1,29 +1,31 @@
-//! The models that a model is made of, as its metadata names them.
+//! The models that a model was made from, as its metadata names them.
 
 use modelfmt_core::value::{Object, Value};
 
-use super::text::{is_said, text};
+use super::text::{is_known, text};
 use super::url;
 
-/// The most models that are listed.
+/// The maximum number of models that are listed.
 const MOST: usize = 1000;
 
-/// A model that another is made of.
+/// A model that another model was made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Base {
     pub(super) name: String,
     pub(super) version: Option<String>,
     pub(super) organization: Option<String>,
-    /// Where it is described.
+    /// The address of its description.
     pub(super) website: Option<String>,
-    /// Where it is kept.
+    /// The address of its repository.
     pub(super) repository: Option<String>,
 }
 
-/// The models that these objects name, each name once.
-pub(super) fn all(said: &[Object]) -> Vec<Base> {
+/// Returns the models that these objects name, each name once.
+pub(super) fn all(descriptions: &[Object]) -> Vec<Base> {
     let mut found: Vec<Base> = Vec::new();
-    for base in said.iter().flat_map(|said| numbered(said).chain(named(said))).take(MOST) {
+    for base in
+        descriptions.iter().flat_map(|description| numbered(description).chain(named(description))).take(MOST)
+    {
         if !found.iter().any(|known| known.name == base.name) {
             found.push(base);
         }
@@ -31,12 +33,12 @@ pub(super) fn all(said: &[Object]) -> Vec<Base> {
     found
 }
 
-/// The models of a GGUF: `general.base_model.0.name` and so on.
-fn numbered(said: &Object) -> impl Iterator<Item = Base> {
+/// Returns the base models that GGUF keys name: `general.base_model.0.name` and so on.
+fn numbered(description: &Object) -> impl Iterator<Item = Base> {
     (0..MOST).map_while(|number| {
         let value = |key: &str| {
-            let value = said.get(&format!("general.base_model.{number}.{key}"))?.as_str();
-            value.and_then(text).filter(|value| is_said(value))
+            let value = description.get(&format!("general.base_model.{number}.{key}"))?.as_str();
+            value.and_then(text).filter(|value| is_known(value))
         };
         let (website, repository) = (value("url"), value("repo_url"));
         let name = value("name").or_else(|| repository.clone()).or_else(|| website.clone())?;
@@ -51,17 +53,17 @@ fn numbered(said: &Object) -> impl Iterator<Item = Base> {
     })
 }
 
-/// The models of the hub: one name or a list of names.
-fn named(said: &Object) -> impl Iterator<Item = Base> {
+/// Returns the base models that Hugging Face keys name: one name, or a list of names.
+fn named(description: &Object) -> impl Iterator<Item = Base> {
     const KEYS: [&str; 2] = ["base_model", "base_model_name_or_path"];
-    let names = KEYS.iter().filter_map(|key| said.get(key)).flat_map(|value| match value {
+    let names = KEYS.iter().filter_map(|key| description.get(key)).flat_map(|value| match value {
         Value::String(name) => vec![name.clone()],
         Value::Array(list) => {
             list.iter().filter_map(|item| item.as_str().map(str::to_owned)).take(MOST).collect()
         }
         _ => Vec::new(),
     });
-    let names = names.filter_map(|name| text(&name).filter(|name| is_said(name)));
+    let names = names.filter_map(|name| text(&name).filter(|name| is_known(name)));
     names.map(|name| Base { name, ..Base::default() })
 }
 

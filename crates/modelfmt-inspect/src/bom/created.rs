@@ -1,4 +1,4 @@
-//! The time of a bill of materials: a given one, so that the same input gives the same bytes.
+//! The time in a bill of materials. The caller supplies it, so that the same input gives the same bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,11 +10,12 @@ use modelfmt_rules::wording::ParseError;
 pub struct Created(u64);
 
 impl Created {
-    /// The last second that the form of a date has four digits of a year for.
+    /// The last second of the year 9999, because a formatted date has four digits for the year.
     const LAST: u64 = 253_402_300_799;
 }
 
-/// Reads a number of seconds, as the variable [`SOURCE_DATE_EPOCH`](https://reproducible-builds.org/specs/source-date-epoch/) has it.
+/// Reads a number of seconds, as in the variable
+/// [`SOURCE_DATE_EPOCH`](https://reproducible-builds.org/specs/source-date-epoch/).
 impl FromStr for Created {
     type Err = ParseError;
 
@@ -28,13 +29,13 @@ impl FromStr for Created {
     }
 }
 
-/// Prints the time as in `2026-11-26T15:00:00Z`.
+/// Prints the time in the form `2026-11-26T15:00:00Z`.
 impl fmt::Display for Created {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY: u64 = 24 * 60 * 60;
         const DAYS_OF_400_YEARS: u64 = 146_097;
         let (days, second) = (self.0 / DAY, self.0 % DAY);
-        // Years begin in March here, so that the day that only some years have is their last one. 719,468 days lie between
+        // Here a year begins in March, so that the leap day is its last day. There are 719,468 days between
         // 0000-03-01 and 1970-01-01.
         let days = days.saturating_add(719_468);
         let (era, day) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);

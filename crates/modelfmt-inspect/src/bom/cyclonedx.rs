@@ -8,7 +8,7 @@ use super::licence::{Licence, Licences};
 use super::object;
 use super::subject::{Subject, Tensor};
 
-/// The whole document.
+/// Returns the whole document.
 pub(super) fn document(subjects: &[Subject], uuid: &str) -> Object {
     let tool = object([
         ("type", Some("application".into())),
@@ -48,7 +48,7 @@ fn model((number, subject): (usize, &Subject)) -> Object {
     ])
 }
 
-/// What is known of the model as a model.
+/// Returns the model card: what is known about the model itself.
 fn card(subject: &Subject) -> Object {
     let family = subject.family.as_deref();
     let parameters = family.map(|family| Object::from_iter([("modelArchitecture", Value::from(family))]));
@@ -101,7 +101,7 @@ fn base(of: &str, number: usize, base: &Base) -> Object {
     ])
 }
 
-/// The licences as a list, which may hold one expression or any number of others.
+/// Returns the licences as a list, which may hold either one expression or any number of other licences.
 fn licences(licences: &Licences) -> Option<Value> {
     let expression = |text: &str| Object::from_iter([("expression", text)]);
     match &*licences.all {

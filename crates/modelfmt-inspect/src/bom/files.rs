@@ -1,4 +1,4 @@
-//! The digests of files: SHA-256 and BLAKE3, of bytes that are read once.
+//! The digests of files: SHA-256 and BLAKE3, computed while each file is read once.
 
 use modelfmt_core::author::PIECE;
 use modelfmt_core::{AnyError, Execution, Source};
@@ -17,7 +17,8 @@ pub(super) struct HashedFile {
     pub(super) blake3: String,
 }
 
-/// The files of a model, and those beside it that say what it is. Each thread takes one file after the other.
+/// Hashes the files of a model, and the files next to it that describe it. Each thread takes one file after
+/// the other.
 pub(super) fn hashed(model: &Model, beside: &[&str], work: &Execution<'_>) -> Result<Vec<HashedFile>> {
     let files = model.files();
     let one = |buffer: &mut Vec<u8>, number: u64| {

@@ -1,23 +1,23 @@
-//! Licences: identifiers and expressions of SPDX, or names.
+//! Licences: SPDX identifiers and expressions, or names.
 
 use modelfmt_core::value::{List, Object, Value};
 use spdx::expression::Expression;
 
-use super::text::{LONGEST, is_said, text};
+use super::text::{LONGEST, is_known, text};
 
-/// A licence as a bill of materials can say it.
+/// A licence in the form in which a bill of materials can state it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Licence {
-    /// An identifier of SPDX's list.
+    /// An identifier in SPDX's list.
     Id(&'static str),
-    /// A valid expression over such identifiers.
+    /// A valid expression of such identifiers.
     Expression(String),
     /// Anything else.
     Name(String),
 }
 
-/// Names of the crate's list that the list of CycloneDX's schema does not have: they are newer, or no identifiers by themselves. A
-/// document with one of them as an identifier would not be valid.
+/// Names in the `spdx` crate's list that the list in CycloneDX's schema does not have: they are newer, or are
+/// not identifiers by themselves. A document with one of them as an identifier would be invalid.
 const NOT_IN_SCHEMA: [&str; 20] = [
     "BSD-2-Clause-pos-unchanged",
     "BSD-3-Clause-OpenWebUI",
@@ -42,10 +42,10 @@ const NOT_IN_SCHEMA: [&str; 20] = [
 ];
 
 impl Licence {
-    /// The licence that a text states; `None` if the text says that the licence is not known.
+    /// Returns the licence that a text states; `None` if the text says that the licence is unknown.
     fn parse(stated: &str) -> Option<Self> {
-        let stated = text(stated).filter(|stated| is_said(stated))?;
-        // SPDX ignores the case of identifiers, and the hub writes them in lower case.
+        let stated = text(stated).filter(|stated| is_known(stated))?;
+        // SPDX ignores the case of identifiers, and Hugging Face writes them in lower case.
         let known = spdx::identifiers::LICENSES.iter().find(|known| known.name.eq_ignore_ascii_case(&stated));
         let is_valid = || stated.len() <= LONGEST && Expression::parse(&stated).is_ok();
         Some(match known {
@@ -56,7 +56,7 @@ impl Licence {
         })
     }
 
-    /// The licence as text.
+    /// Returns the licence as text.
     pub(super) fn as_str(&self) -> &str {
         match self {
             Self::Id(id) => id,
@@ -65,7 +65,7 @@ impl Licence {
     }
 }
 
-/// The licences of a model, and the address of the text if there is one licence.
+/// The licences of a model. If there is only one licence, also the address of its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Licences {
     pub(super) all: Vec<Licence>,
@@ -74,22 +74,22 @@ pub(super) struct Licences {
 
 /// Keys whose value is a licence, or a list of licences.
 const KEYS: [&str; 3] = ["general.license", "license", "modelspec.license"];
-/// Keys of the name of a licence that is not in SPDX's list; the licence itself may then be `other`.
+/// Keys for the name of a licence that is not in SPDX's list. The licence itself may then be `other`.
 const NAMES: [&str; 2] = ["general.license.name", "license_name"];
-/// Keys of the address of its text.
+/// Keys for the address of the licence text.
 const LINKS: [&str; 2] = ["general.license.link", "license_link"];
-/// The hub's word for a licence that it has no word for.
+/// Hugging Face's word for a licence that has no identifier there.
 const OTHER: &str = "other";
 
 impl Licences {
-    /// The licences that the first of these objects states that states one.
-    pub(super) fn of(said: &[Object]) -> Self {
-        said.iter().map(Self::of_one).find(|licences| !licences.all.is_empty()).unwrap_or_default()
+    /// Returns the licences from the first of these objects that states any.
+    pub(super) fn of(descriptions: &[Object]) -> Self {
+        descriptions.iter().map(Self::of_one).find(|licences| !licences.all.is_empty()).unwrap_or_default()
     }
 
-    fn of_one(said: &Object) -> Self {
-        let first = |keys: &[&str]| keys.iter().find_map(|key| said.get(key)?.as_str()).and_then(text);
-        let stated = KEYS.iter().find_map(|key| said.get(key));
+    fn of_one(description: &Object) -> Self {
+        let first = |keys: &[&str]| keys.iter().find_map(|key| description.get(key)?.as_str()).and_then(text);
+        let stated = KEYS.iter().find_map(|key| description.get(key));
         let mut all: Vec<Licence> = match stated {
             Some(Value::String(one)) => Licence::parse(one).into_iter().collect(),
             Some(Value::Array(list)) => list_of(list),
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(Licence::parse(&"(".repeat(100_000)).unwrap().as_str().chars().count(), LONGEST);
     }
 
-    /// The list that CycloneDX's schema has is of another date than ours.
+    /// The list in CycloneDX's schema may be newer or older than ours.
     #[test]
     fn the_schema_of_cyclonedx_knows_every_identifier() {
         const SCRIPT: &str = "

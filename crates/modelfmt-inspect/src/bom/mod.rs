@@ -1,9 +1,10 @@
-//! A bill of materials of models: what `modelfmt bom` writes, as [CycloneDX](https://cyclonedx.org) 1.6 or
-//! [SPDX](https://spdx.dev) 3.0.1.
+//! Makes a bill of materials of models, the output of `modelfmt bom`, as [CycloneDX](https://cyclonedx.org)
+//! 1.6 or [SPDX](https://spdx.dev) 3.0.1.
 //!
-//! It has the name and version of each model, its licence, the models that it is made of, its parameters and dtypes, and the digests
-//! of its files. These are facts of the files and statements of their metadata; what is not known is left out. The same models
-//! give the same bytes: the time is given by the caller, and identifiers are made from the content.
+//! It states the name and version of each model, its licence, the models that it was made from, its
+//! parameters and dtypes, and the digests of its files. These are facts about the files and statements of
+//! their metadata; unknown items are left out. The same models give the same bytes: the caller supplies the
+//! time, and identifiers are made from the content.
 //!
 //! ```
 //! use modelfmt::bom::{BomOptions, Spec, bom};
@@ -36,7 +37,7 @@ use modelfmt_model::model::Model;
 use modelfmt_rules::wording::{ParseError, escaped_json};
 
 pub use created::Created;
-pub use subject::BESIDE as FILES_BESIDE;
+pub use subject::FILES_BESIDE;
 #[cfg(feature = "report")]
 pub(crate) use subject::Stated;
 use subject::Subject;
@@ -56,7 +57,7 @@ impl Spec {
     /// All specifications.
     pub const ALL: [Self; 2] = [Self::CycloneDx, Self::Spdx];
 
-    /// The name in the arguments of the program.
+    /// Returns the name in the arguments of the program.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,14 +90,14 @@ impl BomOptions {
         Self::default()
     }
 
-    /// Also lists each tensor with the BLAKE3 hash of its values, which reads them all once more.
+    /// Also lists each tensor with the BLAKE3 hash of its values. For this, all values are read once more.
     #[must_use]
     pub const fn tensors(mut self, tensors: bool) -> Self {
         self.tensors = tensors;
         self
     }
 
-    /// Sets the time that SPDX asks for; 1970-01-01T00:00:00Z by default. CycloneDX gets no time.
+    /// Sets the time that SPDX requires; 1970-01-01T00:00:00Z by default. CycloneDX has no time.
     #[must_use]
     pub const fn created(mut self, created: Created) -> Self {
         self.created = created;
@@ -111,12 +112,12 @@ pub struct Bom {
     created: Created,
 }
 
-/// Reads the models and computes the digests of their files. A file is read in pieces, once for both digests. Signers are listed if
-/// the model was opened with their keys, so that their signatures have been verified.
+/// Reads the models and computes the digests of their files. A file is read in pieces, once for both digests.
+/// To list signers, open a model with their keys, so that their signatures are verified.
 ///
 /// # Errors
-/// If a file is missing, cannot be read, changes meanwhile or does not match the pin or signature of the model, or the progress
-/// callback stops the work.
+/// If a file is missing, cannot be read, changes meanwhile or does not match the pin or signature of the
+/// model, or if the progress callback stops the work.
 pub fn bom(models: &[&Model], options: &BomOptions, work: &Execution<'_>) -> Result<Bom> {
     let subjects: Result<Vec<Subject>> =
         models.iter().map(|model| Subject::of(model, options.tensors, work)).collect();
@@ -124,16 +125,17 @@ pub fn bom(models: &[&Model], options: &BomOptions, work: &Execution<'_>) -> Res
 }
 
 impl Bom {
-    /// The number of files, over all models.
+    /// Returns the number of files of all models.
     #[must_use]
     pub fn file_count(&self) -> usize {
         self.subjects.iter().map(|subject| subject.files.len()).sum()
     }
 
-    /// The JSON text, with a newline at its end. Characters that would disturb a terminal are escaped.
+    /// Returns the JSON text, with a newline at its end. Characters that would disturb a terminal are
+    /// escaped.
     ///
     /// # Errors
-    /// None that is known: the text has few levels and nothing that JSON has no words for.
+    /// Currently never: the text has few levels, and only values that JSON can hold.
     pub fn to_json(&self, spec: Spec) -> Result<String, JsonError> {
         const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
         let uuid = uuid(json::to_string(&self.render(spec, NO_UUID))?.as_bytes());
@@ -149,7 +151,7 @@ impl Bom {
     }
 }
 
-/// A UUID of version 8 (RFC 9562): the beginning of the BLAKE3 hash of the content.
+/// Returns a UUID of version 8 (RFC 9562): the beginning of the BLAKE3 hash of the content.
 fn uuid(content: &[u8]) -> String {
     let hash = blake3::hash(content);
     let mut bytes = [0_u8; 16];
@@ -161,7 +163,7 @@ fn uuid(content: &[u8]) -> String {
     [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
 }
 
-/// An object of these members, without those whose value is `None`.
+/// Makes an object from these members, without the members whose value is `None`.
 fn object<const N: usize>(members: [(&str, Option<Value>); N]) -> Object {
     members.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }

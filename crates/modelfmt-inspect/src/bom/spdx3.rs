@@ -1,4 +1,4 @@
-//! SPDX 3.0.1: a graph of elements as JSON-LD.
+//! SPDX 3.0.1: a graph of elements in JSON-LD.
 
 use modelfmt_core::Encoding;
 use modelfmt_core::value::{Object, Value};
@@ -10,10 +10,10 @@ use super::licence::{Licence, Licences};
 use super::object;
 use super::subject::{Subject, Tensor};
 
-/// The node that says who made the document, and when. Every element refers to it.
+/// The node that states who made the document, and when. Every element refers to it.
 const CREATION: &str = "_:creation";
 
-/// The whole document.
+/// Returns the whole document.
 pub(super) fn document(subjects: &[Subject], uuid: &str, created: Created) -> Object {
     let mut graph = Graph { prefix: format!("urn:uuid:{uuid}#"), elements: Vec::new() };
     let tool = graph.id("tool");
@@ -45,7 +45,7 @@ pub(super) fn document(subjects: &[Subject], uuid: &str, created: Created) -> Ob
     ])
 }
 
-/// The elements so far, and what their identifiers begin with.
+/// The elements so far, and the prefix of their identifiers.
 struct Graph {
     prefix: String,
     elements: Vec<Object>,
@@ -63,7 +63,7 @@ impl Graph {
         self.elements.push(element);
     }
 
-    /// Adds a relationship, if it leads to something.
+    /// Adds a relationship, unless `to` is empty.
     fn relate(&mut self, id: &str, from: &str, kind: &str, to: Vec<String>) {
         if to.is_empty() {
             return;
@@ -122,12 +122,12 @@ impl Graph {
         id
     }
 
-    /// Adds a tensor as a part of the file that holds it.
+    /// Adds a tensor as a part of the file that contains it.
     fn tensor(&mut self, of: &str, number: usize, tensor: &Tensor, subject: &Subject, files: &[String]) {
         let at = &tensor.location;
         let place = subject.files.iter().position(|file| at.file.as_ref() == Some(&file.name)).unwrap_or(0);
         let range = at.offset.filter(|_| at.encoding == Encoding::Raw && at.stored_nbytes > 0);
-        // SPDX counts bytes from 1, and the last one is in the range.
+        // SPDX counts bytes from 1, and the range includes the last byte.
         let range = range.map(|offset| {
             Object::from_iter([
                 ("type", Value::from("PositiveIntegerRange")),
@@ -157,7 +157,7 @@ impl Graph {
                     let members = [("simplelicensing_licenseExpression", text())];
                     self.add("simplelicensing_LicenseExpression", &id, members);
                 }
-                // Only the name is known; the text must not be empty.
+                // Only the name is known, but the text must not be empty.
                 Licence::Name(_) => {
                     let members = [("name", text()), ("simplelicensing_licenseText", text())];
                     self.add("simplelicensing_SimpleLicensingText", &id, members);

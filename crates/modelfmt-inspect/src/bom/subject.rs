@@ -1,4 +1,4 @@
-//! What is said of one model in a bill of materials.
+//! What a bill of materials states about one model.
 
 use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{Execution, Location};
@@ -12,15 +12,15 @@ use modelfmt_model::model::Model;
 use super::base::{self, Base};
 use super::files::{self, HashedFile};
 use super::licence::Licences;
-use super::text::{is_said, text};
+use super::text::{is_known, text};
 use crate::inspect::facts::{ADAPTER_CONFIG, CONFIG, config as json_beside, keys};
 use crate::inspect::{ModelFacts, ModelKind, Totals};
 
-/// The model card of a folder of the hub.
+/// The model card of a hub folder.
 const CARD: &str = "README.md";
 
-/// The files beside the weights that belong to a folder of the hub, and are in its document.
-pub const BESIDE: [&str; 12] = [
+/// The files next to the weights that belong to a hub folder and are listed in the bill of materials.
+pub const FILES_BESIDE: [&str; 12] = [
     CONFIG,
     ADAPTER_CONFIG,
     "generation_config.json",
@@ -35,7 +35,7 @@ pub const BESIDE: [&str; 12] = [
     CARD,
 ];
 
-/// The keys of its version.
+/// The keys for the version of a model.
 const VERSION: [&str; 3] = ["general.version", "model_version", "version"];
 
 /// What is known about a model.
@@ -69,15 +69,15 @@ impl Subject {
     pub(super) fn of(model: &Model, with_tensors: bool, work: &Execution<'_>) -> Result<Self> {
         model.open_all()?;
         let is_of_hub = is_of_hub(model);
-        let said = said(model, is_of_hub);
+        let descriptions = descriptions(model, is_of_hub);
         let known = crate::inspect::facts(model)?;
-        let beside: &[&str] = if is_of_hub { &BESIDE } else { &[] };
+        let beside: &[&str] = if is_of_hub { &FILES_BESIDE } else { &[] };
         Ok(Self {
-            name: name(model, &said),
-            version: first(&said, &VERSION),
+            name: name(model, &descriptions),
+            version: first(&descriptions, &VERSION),
             family: known.family.as_deref().and_then(text),
-            licences: Licences::of(&said),
-            bases: base::all(&said),
+            licences: Licences::of(&descriptions),
+            bases: base::all(&descriptions),
             facts: facts(model, known),
             files: files::hashed(model, beside, work)?,
             tensors: if with_tensors { tensors(model, work)? } else { Vec::new() },
@@ -85,7 +85,7 @@ impl Subject {
         })
     }
 
-    /// The file of the model, if it is one file: its digests are those of the model.
+    /// Returns the file of a model that has only one file. The digests of that file are those of the model.
     pub(super) fn only_file(&self) -> Option<&HashedFile> {
         match &*self.files {
             [file] => Some(file),
@@ -94,14 +94,14 @@ impl Subject {
     }
 }
 
-/// What a model states about itself, and who has signed it.
+/// What a model states about itself, and whose signatures were verified.
 #[cfg(feature = "report")]
 #[derive(Clone, Debug)]
 pub(crate) struct Stated {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
     pub(crate) licences: Vec<String>,
-    /// The names of the models that it is made of.
+    /// The names of the models that it was made from.
     pub(crate) bases: Vec<String>,
     /// The keys whose signatures were verified.
     pub(crate) signers: Vec<String>,
@@ -110,41 +110,42 @@ pub(crate) struct Stated {
 #[cfg(feature = "report")]
 impl Stated {
     pub(crate) fn of(model: &Model) -> Result<Self> {
-        let said = said(model, is_of_hub(model));
-        let licences = Licences::of(&said).all;
+        let descriptions = descriptions(model, is_of_hub(model));
+        let licences = Licences::of(&descriptions).all;
         Ok(Self {
-            name: name(model, &said),
-            version: first(&said, &VERSION),
+            name: name(model, &descriptions),
+            version: first(&descriptions, &VERSION),
             licences: licences.iter().map(|licence| licence.as_str().to_owned()).collect(),
-            bases: base::all(&said).into_iter().map(|base| base.name).collect(),
+            bases: base::all(&descriptions).into_iter().map(|base| base.name).collect(),
             signers: signers(model)?,
         })
     }
 }
 
-/// Whether the files beside a model belong to it: whether it is the weights of a folder of the hub, whose own metadata says little.
+/// Checks whether the files next to a model belong to it. This is so if the model is the weights of a hub
+/// folder, whose own metadata contains little.
 fn is_of_hub(model: &Model) -> bool {
     let metadata = model.format().capabilities().metadata;
     let is_weights = matches!(metadata, MetadataKind::Strings | MetadataKind::Index | MetadataKind::ReadOnly);
     is_weights && [CONFIG, ADAPTER_CONFIG].iter().any(|name| json_beside(model, name).is_some())
 }
 
-/// The objects that state something about a model, in the order in which they are believed: its metadata, the model card within it,
-/// the card beside it, and what an adapter is for.
-fn said(model: &Model, is_of_hub: bool) -> Vec<Object> {
+/// Returns the objects that describe a model, the most trusted first: its metadata, the model card in its
+/// metadata, the model card next to it, and the base model of an adapter.
+fn descriptions(model: &Model, is_of_hub: bool) -> Vec<Object> {
     let own = keys(model).0;
-    let mut said: Vec<Object> =
+    let mut descriptions: Vec<Object> =
         own.get("model_card").and_then(Value::as_object).cloned().into_iter().collect();
-    said.insert(0, own);
+    descriptions.insert(0, own);
     if is_of_hub {
-        said.extend(card_beside(model).map(|text| card::parse(&text)));
-        said.extend(json_beside(model, ADAPTER_CONFIG).map(|adapter| {
-            // Only this key: `version` and the like would be of something else.
+        descriptions.extend(card_beside(model).map(|text| card::parse(&text)));
+        descriptions.extend(json_beside(model, ADAPTER_CONFIG).map(|adapter| {
+            // Take only this key: `version` and similar keys would belong to something else.
             let base = adapter.get("base_model_name_or_path").cloned().unwrap_or(Value::Null);
             Object::from_iter([("base_model_name_or_path", base)])
         }));
     }
-    said
+    descriptions
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -154,39 +155,40 @@ fn card_beside(model: &Model) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-/// The name in the config.json beside a model.
+/// Returns `None`: there are no files here.
 #[cfg(target_arch = "wasm32")]
 fn card_beside(_: &Model) -> Option<String> {
     None
 }
 
-/// The first text or integer under one of these keys.
-fn first(said: &[Object], keys: &[&str]) -> Option<String> {
-    let mut stated = said.iter().flat_map(|said| keys.iter().filter_map(|key| said.get(key)));
+/// Returns the first text or integer under one of these keys.
+fn first(descriptions: &[Object], keys: &[&str]) -> Option<String> {
+    let mut stated =
+        descriptions.iter().flat_map(|description| keys.iter().filter_map(|key| description.get(key)));
     stated.find_map(|stated| match stated {
-        Value::String(stated) => text(stated).filter(|stated| is_said(stated)),
+        Value::String(stated) => text(stated).filter(|stated| is_known(stated)),
         Value::Int(number) => Some(number.to_string()),
         _ => None,
     })
 }
 
-/// The name that the model states, or that of its file or folder: a component must have one.
-fn name(model: &Model, said: &[Object]) -> String {
+/// Returns the name that the model states, or the name of its file or folder. A component must have a name.
+fn name(model: &Model, descriptions: &[Object]) -> String {
     let common = || model.common_metadata().ok()?.name;
-    first(said, &["general.name", "model_name", "modelspec.title", "name"])
+    first(descriptions, &["general.name", "model_name", "modelspec.title", "name"])
         .or_else(|| common().as_deref().and_then(text))
         .or_else(|| folder_name(model))
         .or_else(|| text(names::stem_of(model)))
         .unwrap_or_else(|| "model".to_owned())
 }
 
-/// The name of the folder that a path such as `.` names.
+/// Returns the name of the folder for a path such as `.`.
 fn folder_name(model: &Model) -> Option<String> {
     let path = Some(model.path()).filter(|path| path.file_name().is_none())?;
     text(&path.canonicalize().ok()?.file_name()?.to_string_lossy())
 }
 
-/// Facts by name.
+/// Returns facts by name.
 fn facts(model: &Model, known: ModelFacts) -> Vec<(String, String)> {
     let ModelFacts { parameters, layers, kind, scheme, .. } = known;
     let totals = Totals::of(model.tensors());
@@ -232,8 +234,8 @@ fn tensors(model: &Model, work: &Execution<'_>) -> Result<Vec<Tensor>> {
     Ok(tensors)
 }
 
-/// The keys that the caller trusts and that have signed the model: inside the file, and beside it. Any other signature is only a
-/// claim.
+/// Returns the trusted keys that have signed the model, inside the file or next to it. Any other signature is
+/// only a claim.
 fn signers(model: &Model) -> Result<Vec<String>> {
     let mut signers = Vec::new();
     if model.sealing().is_signed

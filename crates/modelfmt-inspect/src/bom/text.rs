@@ -1,9 +1,9 @@
-//! Texts from metadata: what counts as said, and how long it may be.
+//! Texts from metadata: which of them count as statements, and how long they may be.
 
-/// The most characters of a text: CycloneDX allows a version no more.
+/// The maximum number of characters of a text. CycloneDX does not allow more in a version.
 pub(super) const LONGEST: usize = 1024;
 
-/// A text without the white space around it and without what may be secret in its addresses, and cut if it is too long; `None` if
+/// Trims a text, removes possible secrets from its addresses, and shortens it if it is too long; `None` if
 /// nothing is left.
 pub(super) fn text(stated: &str) -> Option<String> {
     let stated = without_secrets(stated.trim());
@@ -14,7 +14,7 @@ pub(super) fn text(stated: &str) -> Option<String> {
     (!cut.is_empty()).then_some(cut)
 }
 
-/// A text whose addresses have no user, no password, no query and no fragment.
+/// Removes the user, password, query and fragment of each address in a text.
 fn without_secrets(stated: &str) -> String {
     let mut out = String::new();
     let mut rest = stated;
@@ -24,7 +24,7 @@ fn without_secrets(stated: &str) -> String {
         let end = after.find(|c: char| c.is_whitespace() || "\"'<>`".contains(c)).unwrap_or(after.len());
         let (address, others) = after.split_at(end);
         let mut kept = address.split(['?', '#']).next().unwrap_or(address);
-        // A path may hold another address.
+        // A path may contain another address.
         loop {
             let (part, nested) = kept.split_at(kept.find("://").unwrap_or(kept.len()));
             let (host, path) = part.split_at(part.find(['/', '\\']).unwrap_or(part.len()));
@@ -40,8 +40,9 @@ fn without_secrets(stated: &str) -> String {
     out
 }
 
-/// Whether a text says something: it is no word for a value that is not known, as formats with required keys hold.
-pub(super) fn is_said(stated: &str) -> bool {
+/// Checks whether a text states something. Some words mean that a value is unknown; they occur in formats
+/// with required keys.
+pub(super) fn is_known(stated: &str) -> bool {
     const NOT_KNOWN: [&str; 5] = ["unknown", "none", "null", "n/a", "noassertion"];
     !NOT_KNOWN.iter().any(|word| stated.eq_ignore_ascii_case(word))
 }
@@ -68,6 +69,6 @@ mod tests {
         assert_eq!(text(" \n"), None);
         assert_eq!(text(&"ü".repeat(LONGEST)), Some("ü".repeat(LONGEST)));
         assert_eq!(text(&"ü".repeat(LONGEST + 1)), Some("ü".repeat(LONGEST - 1) + "…"));
-        assert!(is_said("1.0") && !is_said("Unknown"));
+        assert!(is_known("1.0") && !is_known("Unknown"));
     }
 }

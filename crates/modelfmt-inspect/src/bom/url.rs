@@ -1,12 +1,13 @@
-//! Addresses: percent-encoded, without user, password, query and fragment.
+//! URLs: percent-encoded, without user, password, query and fragment.
 
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
-/// The longest address that is taken, in bytes.
+/// The maximum length in bytes of an address that is accepted.
 const LONGEST: usize = 2048;
 
-/// A valid address (RFC 3986) for what metadata states as one; `None` if it does not begin with a scheme and `://`.
+/// Makes a valid address (RFC 3986) from an address in metadata; `None` if it does not begin with a scheme
+/// and `://`.
 pub(super) fn of(stated: &str) -> Option<String> {
     let (scheme, rest) = stated.trim().split_once("://").filter(|_| stated.len() <= LONGEST)?;
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -15,7 +16,7 @@ pub(super) fn of(stated: &str) -> Option<String> {
         return None;
     }
     let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    // What comes before the `@` is nobody's business.
+    // Credentials before the `@` must not be published.
     let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let (host, port) = authority
         .rsplit_once(':')
@@ -30,12 +31,13 @@ pub(super) fn of(stated: &str) -> Option<String> {
         url.push(':');
         url.push_str(port);
     }
-    // A query may hold a token, and a fragment too.
+    // A query or a fragment may hold a token.
     encode(rest.split(['?', '#']).next().unwrap_or(rest), "!$&'()*+,;=:@/", &mut url);
     Some(url)
 }
 
-/// Appends a text in which every byte is percent-encoded that is neither unreserved nor in `allowed`. What is encoded already stays.
+/// Appends a text, and percent-encodes every byte that is neither unreserved nor in `allowed`. Bytes that are
+/// encoded already stay as they are.
 fn encode(text: &str, allowed: &str, out: &mut String) {
     let is_hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
     let bytes = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Finds tensors that are equal to others.
+//! Finds tensors that are equal to another tensor.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,11 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::tied_weights::Ties;
 
-/// What equal tensors have in common: dtype, shape, and a value that identifies their bytes.
+/// What equal tensors have in common: the dtype, the shape, and a value that identifies their bytes.
 type Key<'a, T> = (DType, &'a [u64], T);
 
-/// The tensors that are equal to an earlier one, with that one, by their positions.
+/// Finds the tensors that are equal to an earlier one. Returns a map from the position of each to the
+/// position of the earlier tensor.
 pub(super) fn duplicates(
     model: &Model,
     positions: &[usize],
@@ -34,13 +35,13 @@ pub(super) fn duplicates(
             }
         }
     }
-    // Tensors over the same bytes are equal; for others with equal fingerprints, the hashes decide.
+    // Tensors that share their bytes are equal. For other tensors with equal fingerprints, the hashes decide.
     let mut doubtful: Vec<usize> = alike.into_values().filter(|groups| groups.len() > 1).flatten().collect();
     doubtful.sort_unstable();
     doubtful.dedup();
     let firsts: Vec<usize> = doubtful.iter().filter_map(|&group| ties.firsts.get(group).copied()).collect();
-    let untold = |_| work.advance(0); // they have been counted
-    let hashes = model.hashes(&firsts, &Execution { progress: Some(&untold), ..*work })?;
+    let no_progress = |_| work.advance(0); // they have been counted
+    let hashes = model.hashes(&firsts, &Execution { progress: Some(&no_progress), ..*work })?;
     let hashes: HashMap<usize, _> = doubtful.into_iter().zip(hashes).collect();
 
     let (mut first_of, mut same) = (HashMap::new(), HashMap::new());
@@ -56,10 +57,10 @@ pub(super) fn duplicates(
     Ok(same)
 }
 
-/// What identifies the bytes of a tensor.
+/// Identifies the bytes of a tensor.
 #[derive(PartialEq, Eq, Hash)]
 enum Bytes {
-    /// The number of the group of tensors over the same bytes.
+    /// The number of a group of tensors that share their bytes.
     Group(usize),
     Hash([u8; 32]),
 }

@@ -1,5 +1,6 @@
-//! Finds suspicious values: NaN, infinities, values far beyond the others, tensors that are all zero or constant, tensors that are
-//! equal to others, an index that disagrees with its files, and templates that could run code.
+//! Finds suspicious values: NaN, infinities, values far beyond the others, tensors that are all zero or
+//! constant, tensors that are equal to another tensor, an index that disagrees with its files, and templates
+//! that could run code.
 
 mod duplicates;
 mod pickle;
@@ -23,16 +24,19 @@ use scan::Found;
 pub(crate) use scan::Piece;
 pub use tensor_stats::{Outlier, Powers};
 
-/// Reads every value of a model once, on as many cores as `work` says, and reports the tensors that contain NaN or infinities, have
-/// a value far beyond the others, are all zero, are constant, or are equal to an earlier one; for a set also where its index and its
-/// files disagree. Blocks are decoded. Tensors that may have a value far beyond the others are read once more.
+/// Reads every value of a model once, on as many threads as `work` allows. Reports the tensors that contain
+/// NaN or infinities, have a value far beyond the others, are all zero, are constant, or are equal to an
+/// earlier one. For a set, it also reports where the index and the files disagree. Blocks are decoded.
+/// Tensors that may have a value far beyond the others are read once more.
 ///
-/// Texts of the metadata, and the templates in the files beside the model, are searched for what could run code where a template is
-/// rendered, and for characters that nobody sees. Long lists of texts, such as vocabularies, are not searched.
+/// Texts in the metadata, and the templates in the files next to the model, are searched for code that a
+/// template renderer could run, and for invisible characters. Long lists of texts, such as vocabularies, are
+/// not searched.
 ///
-/// Tensors of one element are checked only for NaN and infinities; tensors without elements or data are only counted. Two tensors
-/// are equal if their dtype, shape and bytes are; a fingerprint of each finds candidates, and BLAKE3 hashes of these prove it.
-/// Hashes and checksums in the file are not checked: [`Model::verify`] does that.
+/// Tensors of one element are checked only for NaN and infinities; tensors without elements or data are only
+/// counted. Two tensors are equal if they have the same dtype, shape and bytes. Fingerprints find candidates,
+/// and BLAKE3 hashes prove that they are equal. Hashes and checksums in the file are not checked: use
+/// [`Model::verify`] for that.
 ///
 /// ```
 /// use modelfmt::{Execution, Model, View};
@@ -50,25 +54,26 @@ pub use tensor_stats::{Outlier, Powers};
 /// ```
 ///
 /// # Errors
-/// If the format has no list of tensors, values cannot be read, or the progress callback stops the work. Missing files of a set are
-/// a finding, not an error.
+/// If the format has no list of tensors, values cannot be read, or the progress callback stops the work.
+/// Missing files of a set are reported as a finding, not as an error.
 pub fn check(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     Ok(check_and(model, work, |_| Ok(()), |_, ()| {})?.0)
 }
 
-/// The same without the files beside the model: it is beside another, to which they belong.
+/// Checks a model like [`check`], but ignores the files next to it. Use this if they belong to another model.
 ///
 /// # Errors
-/// As [`check`].
+/// Those of [`check`].
 pub fn check_alone(model: &Model, work: &Execution<'_>) -> Result<CheckReport> {
     let mut report = check(model, work)?;
     report.texts = text::of_metadata(model).findings;
     Ok(report)
 }
 
-/// Checks a model, and makes something else of the values in the same pass: what `also` makes of each piece is given to `take`, in
-/// order, with the position of the tensor. Of tensors over the same bytes, only the first is read. Returns that one, too, for each
-/// tensor with values.
+/// Checks a model, and computes something else from the values in the same pass: `also` is called for each
+/// piece, and `take` receives its results in order, with the position of the tensor. If tensors share their
+/// bytes, only the first is read. Also returns, for the position of each tensor with values, the position of
+/// that first tensor.
 pub(crate) fn check_and<T: Send>(
     model: &Model,
     work: &Execution<'_>,
@@ -84,7 +89,7 @@ pub(crate) fn check_and<T: Send>(
         match model.info(position) {
             Ok(info) if info.has_data && info.elements() > 0 => positions.push(position),
             Ok(_) => report.without_values += 1,
-            // A missing file is reported once, for the whole set.
+            // Report a missing file once, for the whole set.
             Err(error) if report.disagreements.is_empty() => {
                 report.disagreements.push(with_causes(&error));
             }
@@ -101,7 +106,7 @@ pub(crate) fn check_and<T: Send>(
     let found = scan::scan(model, &ties.firsts, work, also, take)?;
     let outliers = outliers(model, &ties, &found, work)?;
     let same = duplicates::duplicates(model, &positions, &ties, &found, work)?;
-    report.looked_at(positions.len());
+    report.set_checked(positions.len());
     for (&position, group) in positions.iter().zip(&ties.groups) {
         let (Some(info), Some(found)) = (model.container().info(position), found.get(*group)) else {
             continue;
@@ -109,14 +114,14 @@ pub(crate) fn check_and<T: Send>(
         report.add(info, found, outliers.get(group).cloned(), name_of(model, same.get(&position)));
     }
     let texts = text::texts(model);
-    (report.texts, report.passed_over) = (texts.findings, texts.passed_over);
+    (report.texts, report.unsearched) = (texts.findings, texts.not_searched);
     let first_of = |group: &usize| ties.firsts.get(*group).copied();
     let firsts = positions.iter().zip(&ties.groups);
     let firsts = firsts.filter_map(|(&position, group)| Some((position, first_of(group)?)));
     Ok((report, firsts.collect()))
 }
 
-/// The outliers, by the tensors' groups.
+/// Finds the outliers, by the number of each tensor's group.
 fn outliers(
     model: &Model,
     ties: &Ties,
@@ -137,13 +142,13 @@ fn outliers(
     Ok(outliers)
 }
 
-/// The disagreements between the index of a set and its files.
+/// Returns the disagreements between the index of a set and its files.
 fn disagreements(model: &Model, work: &Execution<'_>) -> Vec<String> {
     if !model.format().is_set() {
         return Vec::new();
     }
-    let untold = |_| work.advance(0);
-    model.container().verify(VerifyLevel::Header, &Execution { progress: Some(&untold), ..*work }).errors
+    let no_progress = |_| work.advance(0);
+    model.container().verify(VerifyLevel::Header, &Execution { progress: Some(&no_progress), ..*work }).errors
 }
 
 fn name_of(model: &Model, position: Option<&usize>) -> Option<String> {

@@ -1,4 +1,4 @@
-//! What pickles name: of checkpoints, of arrays of Python objects, and of files that are nothing else.
+//! Finds what pickles name: in checkpoints, in arrays of Python objects, and in files that are plain pickles.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use modelfmt_model::model::Model;
 
 use super::report::{CheckReport, PickleFindings};
 
-/// What the pickles of a model name; for a set, of all files that can be opened.
+/// Returns what the pickles of a model name; for a set, the pickles of all files that can be opened.
 pub(super) fn of_model(model: &Model) -> Option<PickleFindings> {
     of_checkpoint(model).or_else(|| of_arrays(model))
 }
@@ -33,7 +33,7 @@ fn of_checkpoint(model: &Model) -> Option<PickleFindings> {
     Some(found)
 }
 
-/// This build reads no checkpoints.
+/// Returns `None`: this build reads no checkpoints.
 #[cfg(not(feature = "pytorch"))]
 const fn of_checkpoint(_: &Model) -> Option<PickleFindings> {
     None
@@ -62,14 +62,14 @@ fn of_arrays(model: &Model) -> Option<PickleFindings> {
     (!objects.is_empty()).then_some(found)
 }
 
-/// This build reads no arrays.
+/// Returns `None`: this build reads no arrays.
 #[cfg(not(feature = "numpy"))]
 const fn of_arrays(_: &Model) -> Option<PickleFindings> {
     None
 }
 
-/// The report for a file that is a pickle and no checkpoint: `why` it is no model, and what it names. `None` if it is no pickle, or has
-/// more than 64 MiB. Nothing of it is run.
+/// Returns the report for a file that is a pickle but not a checkpoint: `why` it is not a model, and what it
+/// names. `None` if it is not a pickle, or is larger than 64 MiB. No code in it is run.
 #[cfg(feature = "pytorch")]
 pub fn check_pickle(path: &Path, source: &impl Source, why: &str) -> Option<CheckReport> {
     const MAX_LEN: u64 = 64 << 20;
@@ -86,7 +86,7 @@ pub fn check_pickle(path: &Path, source: &impl Source, why: &str) -> Option<Chec
     Some(report)
 }
 
-/// This build reads no pickles.
+/// Returns `None`: this build reads no pickles.
 #[cfg(not(feature = "pytorch"))]
 pub fn check_pickle(_: &Path, _: &impl Source, _: &str) -> Option<CheckReport> {
     None

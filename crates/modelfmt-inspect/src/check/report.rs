@@ -18,31 +18,31 @@ pub struct CheckReport {
     pub tensors: Vec<TensorFindings>,
     /// Where an index and its files disagree, or why the model could not be read.
     pub disagreements: Vec<String>,
-    /// Tensors that could only be compared with others, and why.
+    /// Tensors that could only be compared with other tensors, with the reason.
     pub unread: Vec<String>,
     /// The number of tensors whose values were checked; `None` if the model could not be read.
-    pub looked_at: Option<usize>,
+    pub tensors_checked: Option<usize>,
     /// The number of tensors without values: a dimension is 0, or they are only declared.
     pub without_values: usize,
-    /// What a checkpoint of PyTorch or another pickle names; `None` for other files.
+    /// What the pickles of a PyTorch checkpoint or of another file name; `None` if there are no pickles.
     pub pickle: Option<PickleFindings>,
-    /// What is odd about texts of the metadata and templates beside the model.
+    /// Oddities in texts of the metadata, and in templates next to the model.
     pub texts: Vec<TextFinding>,
     /// The vocabularies and other long lists of the metadata that were not searched.
-    pub passed_over: Vec<String>,
+    pub unsearched: Vec<String>,
 }
 
-/// Something odd about a text of the metadata, or about a template in a file beside the model.
+/// An oddity in a text of the metadata, or in a template in a file next to the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextFinding {
     /// The key of the text, such as `tokenizer.chat_template`, or the name of the file.
     pub name: String,
-    /// Where it is in the text, in bytes.
+    /// The byte offset in the text.
     pub at: u64,
-    /// What it is, for people.
+    /// A description for people.
     pub what: String,
-    /// Whether a renderer of templates could run code of the file's choice. The other findings are no faults.
+    /// Whether a template renderer could run code that the file chooses. The other findings are not faults.
     pub runs_code: bool,
 }
 
@@ -52,26 +52,26 @@ impl std::fmt::Display for TextFinding {
     }
 }
 
-/// What the pickles of a file name. No code in them is ever run here.
+/// What the pickles of a file name. Code in them is never run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PickleFindings {
-    /// What runs the code of such a file, as a call in Python.
+    /// The Python call that would run the code in such a file.
     pub loader: &'static str,
-    /// Every class and function that they name, as `module.name`, sorted.
+    /// Every class and function that the pickles name, as `module.name`, sorted.
     pub globals: Vec<String>,
-    /// The ones that do more than build plain values and tensors: what is named or called, and where.
+    /// The named or called items that do more than build plain values and tensors, with their location.
     pub unknown: Vec<String>,
 }
 
 impl PickleFindings {
-    /// None yet, in a file that `loader` loads.
+    /// Makes empty findings for a file that `loader` loads.
     #[cfg(any(feature = "numpy", feature = "pytorch"))]
     pub(super) const fn of(loader: &'static str) -> Self {
         Self { loader, globals: Vec::new(), unknown: Vec::new() }
     }
 
-    /// Whether loading the file with [`loader`](Self::loader) runs code that the file chooses.
+    /// Checks whether loading the file with [`loader`](Self::loader) runs code that the file chooses.
     #[must_use]
     pub const fn runs_code(&self) -> bool {
         !self.unknown.is_empty()
@@ -90,9 +90,9 @@ pub struct TensorFindings {
     pub inf: u64,
     /// The index of the first value that is NaN or infinite, counted from 0 in the order of storage.
     pub first_bad: Option<u64>,
-    /// The largest magnitude, if it lies far beyond most others: 2^15 times or more, by exponents.
+    /// The largest magnitude, if it is far beyond most others: at least 2^15 times as large, by exponents.
     pub outlier: Option<Outlier>,
-    /// How many values lie in each power of two, if there is an outlier. It is not in JSON.
+    /// The number of values in each power of two, if there is an outlier. Not part of the JSON output.
     pub powers: Option<Powers>,
     /// Whether all values are zero.
     pub is_zero: bool,
@@ -106,28 +106,29 @@ impl CheckReport {
     pub(super) fn new(path: &Path) -> Self {
         let path = path.to_owned();
         let (tensors, disagreements, unread) = (Vec::new(), Vec::new(), Vec::new());
-        let (texts, passed_over) = (Vec::new(), Vec::new());
+        let (texts, unsearched) = (Vec::new(), Vec::new());
         Self {
             path,
             tensors,
             disagreements,
             unread,
-            looked_at: None,
+            tensors_checked: None,
             without_values: 0,
             pickle: None,
             texts,
-            passed_over,
+            unsearched,
         }
     }
 
-    /// The report for a model that cannot be opened or read.
+    /// Makes the report for a model that cannot be opened or read.
     #[must_use]
     pub fn unreadable(path: impl AsRef<Path>, reason: String) -> Self {
         Self { disagreements: vec![reason], ..Self::new(path.as_ref()) }
     }
 
-    /// Whether no tensor contains NaN or an infinity, index and files agree, and neither a pickle nor a template could run code.
-    /// Values far beyond others, and tensors that are zero, constant or duplicates, do not count as faults.
+    /// Checks that no tensor contains NaN or an infinity, that the index and the files agree, and that
+    /// neither a pickle nor a template could run code. Values far beyond the others, and tensors that are
+    /// zero, constant or duplicates, do not count as faults.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         let runs_code = self.pickle.as_ref().is_some_and(PickleFindings::runs_code);
@@ -141,14 +142,14 @@ impl CheckReport {
     #[must_use]
     pub fn not_searched(&self) -> Option<String> {
         const NAMED: usize = 4;
-        let named: Vec<&str> = self.passed_over.iter().take(NAMED).map(String::as_str).collect();
-        let more = self.passed_over.len().saturating_sub(NAMED);
+        let named: Vec<&str> = self.unsearched.iter().take(NAMED).map(String::as_str).collect();
+        let more = self.unsearched.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         (!named.is_empty()).then(|| format!("not searched: {}{more}", named.join(", ")))
     }
 
-    pub(super) const fn looked_at(&mut self, tensors: usize) {
-        self.looked_at = Some(tensors);
+    pub(super) const fn set_checked(&mut self, tensors: usize) {
+        self.tensors_checked = Some(tensors);
     }
 
     pub(super) fn add(
@@ -162,7 +163,8 @@ impl CheckReport {
             let (name, dtype) = (Shortened(info.name), info.dtype);
             self.unread.push(format!("tensor {name:?}: {dtype} values cannot be read as numbers"));
         }
-        // A tensor of one number is always constant, and often equal to another one, so that is no finding.
+        // A tensor of one number is always constant, and often equal to another tensor, so this is not a
+        // finding.
         let is_several = info.elements() > 1;
         let (outlier, powers) = outlier.unzip();
         let findings = TensorFindings {

@@ -1,5 +1,5 @@
-//! The pass over all values. The threads share the pieces of all tensors, so that one large tensor uses as many cores as many small
-//! ones.
+//! The pass over all values. The threads share the pieces of all tensors, so one large tensor uses as many
+//! cores as many small tensors.
 
 use modelfmt_core::{AlignedBuf, AnyError, DType, Execution, author::PIECE};
 use multiversion::multiversion;
@@ -13,12 +13,12 @@ use modelfmt_model::values::{is_numeric, read_elements, read_stored};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub(super) values: Scan,
-    /// A hash that is equal for tensors with equal bytes, and hardly ever for others.
+    /// A hash that is equal for tensors with equal bytes, and almost never equal for other tensors.
     pub(super) fingerprint: u64,
 }
 
-/// Scans the tensors at these positions, each once. What `also` makes of each piece is given to `take`, in order, with the place of
-/// the tensor among the positions.
+/// Scans the tensors at these positions, each once. `also` is called for each piece, and `take` receives its
+/// results in order, with the index of the tensor in `positions`.
 pub(super) fn scan<T: Send>(
     model: &Model,
     positions: &[usize],
@@ -38,8 +38,9 @@ pub(super) fn scan<T: Send>(
     Ok(all)
 }
 
-/// The outliers of the tensors at these positions, with how many values of those lie in each power of two. The tensors are
-/// read once more: those whose [`Scan`] says that they may have one.
+/// Finds the outliers of the tensors at these positions. With each outlier, returns how many values of the
+/// tensor are in each power of two. The tensors are read once more, so pass only those that may have an
+/// outlier according to their [`Scan`].
 pub(super) fn outliers(
     model: &Model,
     positions: &[usize],
@@ -51,15 +52,15 @@ pub(super) fn outliers(
             *all = std::mem::take(all).then(&found);
         }
     };
-    // The progress of the first pass has counted these bytes.
-    let untold = |_| work.advance(0);
-    let quiet = Execution { progress: Some(&untold), ..*work };
+    // The progress of the first pass already includes these bytes.
+    let no_progress = |_| work.advance(0);
+    let quiet = Execution { progress: Some(&no_progress), ..*work };
     each_piece(model, positions, &quiet, |piece| piece.magnitudes(), take)?;
     Ok(all.iter().map(|all| Some((all.outlier()?, all.powers()))).collect())
 }
 
-/// Reads the values of tensors in pieces, on several threads, and gives what `look` finds in each to `take`, in order, with the place
-/// of the tensor among the positions.
+/// Reads the values of tensors in pieces, on several threads. `look` is called for each piece, and `take`
+/// receives its results in order, with the index of the tensor in `positions`.
 fn each_piece<T: Send>(
     model: &Model,
     positions: &[usize],
@@ -89,7 +90,7 @@ fn each_piece<T: Send>(
     work.each(count, AlignedBuf::default, one, take)
 }
 
-/// Whether values can be checked one by one.
+/// Checks whether a dtype has values that can be checked one by one.
 pub(super) const fn has_numbers(dtype: DType) -> bool {
     is_numeric(dtype) || matches!(dtype, DType::C64)
 }
@@ -99,14 +100,16 @@ struct Job {
     position: usize,
     /// The number of its first piece among the pieces of all tensors.
     first: u64,
-    /// The dtype in which the tensor is read: its own, `f32` for blocks, or bytes for values that are not numbers.
+    /// The dtype in which the tensor is read: its own, `f32` for blocks, or bytes for values that are not
+    /// numbers.
     dtype: DType,
     is_numeric: bool,
     is_decoded: bool,
     elements: u64,
-    /// The number of elements in a piece; they are whole bytes in every dtype.
+    /// The number of elements in a piece. In every dtype they take whole bytes.
     per_piece: u64,
-    /// The stored length in bytes, which progress counts: blocks are shorter than their decoded values.
+    /// The stored length in bytes, by which progress is counted. Blocks are shorter than their decoded
+    /// values.
     nbytes: u64,
 }
 
@@ -156,13 +159,13 @@ impl Job {
         found
     }
 
-    /// The number of stored bytes that this many elements count as.
+    /// Returns the number of stored bytes that this many elements count as.
     fn share(&self, elements: u64) -> u64 {
         let share = u128::from(self.nbytes) * u128::from(elements) / u128::from(self.elements.max(1));
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
-    /// The bytes of a piece without a copy, if the file is in memory.
+    /// Returns the bytes of a piece without a copy, if the file is in memory.
     fn borrowed<'a>(&self, model: &'a Model, first: u64, len: u64) -> Option<&'a [u8]> {
         let begin = self.dtype.nbytes(&[first]).filter(|_| !self.is_decoded)?;
         Some(model.borrow(self.position, begin..begin.checked_add(len)?)?.1)
@@ -200,7 +203,8 @@ pub(crate) struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Looks at each part twice while it is in the nearest caches.
+    /// Scans the values and computes the fingerprint, part by part, so that each part is still in the nearest
+    /// caches the second time.
     fn found(&self) -> Result<Found> {
         let bad = |error| odd(self.model, self.bytes, error);
         let mut found = Found { values: Scan::default(), fingerprint: self.bytes.len() as u64 };
@@ -224,7 +228,7 @@ impl Piece<'_> {
     }
 }
 
-/// The error for bytes that are no values of their type.
+/// Returns the error for bytes that are not values of their dtype.
 fn odd(model: &Model, bytes: &[u8], error: tensor_stats::Error) -> modelfmt_model::error::Error {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
     model.failed(AnyError::Io { at: 0, len: bytes.len() as u64, source })
@@ -237,12 +241,13 @@ const fn mixed(state: u64, word: u64) -> u64 {
     (state ^ word).wrapping_mul(FACTOR).rotate_left(29)
 }
 
-/// Bytes that are looked at together.
+/// The number of bytes that are processed together.
 const PART: usize = 32 << 10;
 
-/// The hash `print` of the bytes so far, and then of a part of at most [`PART`] bytes. It depends on every byte and on the order of the
-/// parts, but not on the order of the rows in a part. BLAKE3 hashes decide whether bytes are equal. This takes a small part of the
-/// time of reading the bytes.
+/// Continues the hash `print` of the preceding bytes with a part of at most [`PART`] bytes. The result
+/// depends on every byte and on the order of the parts, but not on the order of the rows within a part.
+/// BLAKE3 hashes decide later whether bytes are equal. This takes only a small part of the time of reading
+/// the bytes.
 fn fingerprint(mut print: u64, part: &[u8]) -> u64 {
     let (halves, last) = part.as_chunks::<2>();
     let (rows, rest) = halves.as_chunks::<LANES>();
@@ -254,10 +259,10 @@ fn fingerprint(mut print: u64, part: &[u8]) -> u64 {
     rest.chain(last).fold(print, mixed)
 }
 
-/// The numbers of 16 bits that are added at once.
+/// The number of 16-bit numbers that are added at once.
 const LANES: usize = 64;
 
-/// The sum of each lane.
+/// Returns the sum of each lane.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
 fn sums(rows: &[[[u8; 2]; LANES]]) -> [u16; LANES] {
     let mut lanes = [0u16; LANES];

@@ -1,4 +1,5 @@
-//! What is odd about the texts of a model's metadata: templates that could run code, and characters that nobody sees.
+//! Finds oddities in the texts of a model's metadata: templates that could run code, and invisible
+//! characters.
 
 use std::collections::BTreeSet;
 
@@ -9,35 +10,36 @@ use modelfmt_model::model::Model;
 use super::report::TextFinding;
 use super::template::dangers;
 
-/// A text of a template longer than this is out of the ordinary; the longest of the hub's have 30 KiB.
+/// The length in bytes above which a template is unusual. The longest ones on Hugging Face have 30 KiB.
 const LONG_TEMPLATE: usize = 100_000;
-/// The same for another text.
+/// The length in bytes above which another text is unusual.
 const LONG_TEXT: usize = 1 << 20;
-/// A longer list of texts is a vocabulary or the like.
+/// The length above which a list of texts counts as a vocabulary or the like.
 const LONG_LIST: usize = 256;
-/// No more findings are listed of those that say what could run code, and of the others.
+/// The maximum number of findings that are listed of each kind: those that could run code, and the others.
 const MOST: usize = 100;
-/// The key of configs under which the hub names classes that are not part of transformers.
+/// The key of a config under which Hugging Face names classes that are not part of transformers.
 const AUTO_MAP: &str = "auto_map";
-/// JSON within metadata is taken apart so often: a file of a tokenizer that holds a template.
+/// The maximum depth of JSON within JSON that is parsed: metadata may hold a tokenizer file that holds a
+/// template.
 const MAX_NESTED: u32 = 2;
 
-/// What the texts of a model say.
+/// The findings in the texts of a model.
 #[derive(Default)]
 pub(super) struct Texts {
     pub(super) findings: Vec<TextFinding>,
-    /// The vocabularies and other long lists that were not looked into.
-    pub(super) passed_over: Vec<String>,
+    /// The vocabularies and other long lists that were not searched.
+    pub(super) not_searched: Vec<String>,
 }
 
-/// Looks at the metadata of a model, and at the templates in the files beside it.
+/// Searches the metadata of a model, and the templates in the files next to it.
 pub(super) fn texts(model: &Model) -> Texts {
     let mut texts = of_metadata(model);
-    beside(model, &mut texts);
+    search_hub_files(model, &mut texts);
     texts
 }
 
-/// Looks at the metadata of a model.
+/// Searches the metadata of a model.
 pub(super) fn of_metadata(model: &Model) -> Texts {
     let mut texts = Texts::default();
     if let Ok(metadata) = model.metadata() {
@@ -46,7 +48,7 @@ pub(super) fn of_metadata(model: &Model) -> Texts {
     texts
 }
 
-/// Files of the hub that hold templates, or name code.
+/// Files of a hub folder that hold templates, or name code.
 #[cfg(not(target_arch = "wasm32"))]
 const FILES: [&str; 6] = [
     "chat_template.jinja",
@@ -58,7 +60,7 @@ const FILES: [&str; 6] = [
 ];
 
 #[cfg(not(target_arch = "wasm32"))]
-fn beside(model: &Model, texts: &mut Texts) {
+fn search_hub_files(model: &Model, texts: &mut Texts) {
     const MAX_LEN: u64 = 32 << 20;
     for name in FILES {
         let read = modelfmt_metadata::config::file(model.sidecars(), name, MAX_LEN);
@@ -76,7 +78,7 @@ fn beside(model: &Model, texts: &mut Texts) {
 }
 
 #[cfg(target_arch = "wasm32")]
-const fn beside(_: &Model, _: &mut Texts) {}
+const fn search_hub_files(_: &Model, _: &mut Texts) {}
 
 impl Texts {
     fn look(&mut self, name: &str, value: &Value, nested: u32) {
@@ -97,10 +99,10 @@ impl Texts {
     }
 
     fn list(&mut self, name: &str, list: &List, nested: u32) {
-        // A list of objects may be one of templates.
+        // A list of objects may be a list of templates.
         if list.len() > LONG_LIST && list.get(0).is_none_or(|first| first.as_object().is_none()) {
-            if list.get(0).is_some_and(|first| first.as_str().is_some()) && self.passed_over.len() < MOST {
-                self.passed_over.push(name.to_owned());
+            if list.get(0).is_some_and(|first| first.as_str().is_some()) && self.not_searched.len() < MOST {
+                self.not_searched.push(name.to_owned());
             }
             return;
         }
@@ -111,13 +113,13 @@ impl Texts {
 
     fn text(&mut self, name: &str, text: &str, nested: u32) {
         if nested < MAX_NESTED && is_json(text) {
-            // As many values as the text can have; vocabularies are lists and objects of texts.
+            // Allow as many values as the text can have, because vocabularies are lists and objects of texts.
             let options = ParseOptions::new().with_max_nodes(text.len() as u64);
             if let Ok(value) = json::parse_with(text.as_bytes(), options) {
                 return self.look(name, &value, nested + 1);
             }
-            // Other parsers may take it: it has a NaN, a key twice, or a comma too many. So its strings are looked at, and then all of
-            // it, because it may be a template.
+            // Other parsers may accept the text although it has a NaN, a duplicate key, or an extra comma.
+            // Search its strings, and then the whole text, because it may be a template.
             for literal in literals(text) {
                 self.text(name, &literal, nested + 1);
             }
@@ -140,8 +142,8 @@ impl Texts {
         }
     }
 
-    /// Names the Python files that transformers runs for the classes of an `auto_map`. It does that only where it is told to trust
-    /// them, so this is no fault.
+    /// Names the Python files that transformers runs for the classes of an `auto_map`. It runs them only if
+    /// the user tells it to trust them, so this is not a fault.
     fn code(&mut self, name: &str, classes: &Value) {
         const NAMED: usize = 4;
         let mut files = BTreeSet::new();
@@ -166,8 +168,9 @@ impl Texts {
     }
 }
 
-/// The Python files of classes like `modeling_foo.FooModel`, or `OWNER/REPO--modeling_foo.FooModel`, which is in another folder of the
-/// hub. A tokenizer has a list of two classes.
+/// Collects the Python files of classes such as `modeling_foo.FooModel`, or
+/// `OWNER/REPO--modeling_foo.FooModel`, which is in another repository of Hugging Face. A tokenizer has a
+/// list of two classes.
 fn files_of(classes: &Value, files: &mut BTreeSet<String>) {
     match classes {
         Value::String(class) => {
@@ -186,7 +189,7 @@ fn joined(name: &str, key: &str) -> String {
     if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") }
 }
 
-/// Whether a text may be an object or a list of JSON, and no template, which begins with two brackets.
+/// Checks whether a text may be a JSON object or array and not a template, which would begin with two braces.
 fn is_json(text: &str) -> bool {
     let inside = text.trim_start();
     let first =
@@ -194,7 +197,8 @@ fn is_json(text: &str) -> bool {
     first || inside.starts_with('[')
 }
 
-/// The strings of a text that is nearly JSON, decoded, if they may hold a template or characters that nobody sees.
+/// Returns the strings of a text that is nearly JSON, decoded, if they may hold a template or invisible
+/// characters.
 fn literals(text: &str) -> impl Iterator<Item = String> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -212,7 +216,7 @@ fn literals(text: &str) -> impl Iterator<Item = String> {
             }
             let (literal, after) = literal.split_at(end);
             rest = after;
-            // A line feed or another control character is no fault to some parsers.
+            // Some parsers accept a line feed or another control character.
             let escaped: String = literal.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             match json::parse(escaped.as_bytes()) {
                 Ok(Value::String(decoded)) if !decoded.is_ascii() || decoded.contains('{') => {
@@ -225,7 +229,7 @@ fn literals(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Characters that take no room, or turn the direction of what follows.
+/// Checks whether a character is invisible, or changes the direction of the text that follows.
 const fn is_hidden(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'

@@ -50,7 +50,7 @@ struct Sums {
     is_same_bytes: bool,
     max_abs: f64,
     max_rel: f64,
-    /// The sums of the squares of a, of b and of a − b; `products` is the sum of the products.
+    /// The sums of the squares of a, of b, and of a − b. `products` is the sum of the products a · b.
     squares: [f64; 3],
     products: f64,
 }
@@ -64,12 +64,12 @@ fn numbers(
 ) -> Result<Sums> {
     let mut sums =
         Sums { is_same_bytes: can_be_same, max_abs: 0.0, max_rel: 0.0, squares: [0.0; 3], products: 0.0 };
-    let untold = |_| work.advance(0); // the bytes of one of them are counted
-    let quiet = Execution { progress: Some(&untold), ..*work };
+    let no_progress = |_| work.advance(0); // the bytes of one of them are counted
+    let quiet = Execution { progress: Some(&no_progress), ..*work };
     let mut left = Pieces::of_elements(a.0, a.1, ELEMENTS)?;
     let mut right = Pieces::of_elements(b.0, b.1, ELEMENTS)?;
     if can_be_same && !left.is_uneven() && !right.is_uneven() {
-        // Pieces are compared as bytes, and only pieces that differ number by number.
+        // Compare pieces as bytes first, and number by number only if they differ.
         while left.next(work)?.is_some() && right.next(&quiet)?.is_some() {
             let is_same = left.bytes() == right.bytes();
             sums.is_same_bytes &= is_same;
@@ -81,7 +81,7 @@ fn numbers(
         }
         return Ok(sums);
     }
-    // The dtypes differ, or elements are not in proportion to bytes.
+    // The dtypes differ, or the elements are not in proportion to the bytes.
     sums.is_same_bytes = can_be_same && same_bytes(a, b, &quiet)?;
     if sums.is_same_bytes && !options.norms {
         return Ok(sums);
@@ -106,7 +106,7 @@ impl Sums {
             self.max_abs = larger(self.max_abs, abs);
             self.max_rel = larger(self.max_rel, rel);
             if norms {
-                // `abs` has the exact difference of large integers; a difference from a NaN is a NaN.
+                // `abs` has the exact difference of large integers. The difference from a NaN is a NaN.
                 let apart = if a.is_finite() && b.is_finite() { abs } else { f64::NAN };
                 let [of_a, of_b, of_both] = &mut self.squares;
                 (*of_a, *of_b) = (a.mul_add(a, *of_a), b.mul_add(b, *of_b));
@@ -121,19 +121,19 @@ impl Sums {
         let squares = x.floats.iter().fold(0.0, |sum, x| x * x + sum);
         let [of_a, of_b, of_both] = &mut self.squares;
         (*of_a, *of_b) = (*of_a + squares, *of_b + squares);
-        // The distance of a NaN or an infinity from itself is a NaN, not 0.
+        // The difference of a NaN or an infinity from itself is a NaN, not 0.
         *of_both += if squares.is_finite() { 0.0 } else { f64::NAN };
         self.products += squares;
     }
 
     fn result(&self, info: &TensorInfo<'_>, is_same_type: bool, options: &DiffOptions) -> Compared {
         let (max_abs, max_rel) = (Some(self.max_abs), Some(self.max_rel));
-        // The same numbers in another dtype are a change of dtype only; in the same dtype, other bits for the same numbers (-0,
-        // NaN) are a change, unless only values count.
+        // The same numbers in another dtype are only a change of dtype. In the same dtype, other bits for the
+        // same numbers (-0, NaN) are a change, unless the options compare values only.
         let is_same = self.is_same_bytes || ((!is_same_type || options.ignore_dtype) && self.max_abs == 0.0);
         let values = match (is_same, options.tolerance) {
             (true, _) => None,
-            // The size of the difference between booleans means nothing.
+            // The magnitude of the difference between booleans has no meaning.
             (false, _) if is_same_type && info.dtype == DType::Bool => Some(ValueDiff::default()),
             (false, Some(tolerance)) if self.max_abs <= tolerance => None,
             (false, _) => Some(ValueDiff { max_abs, max_rel }),
@@ -171,7 +171,8 @@ fn same_bytes(a: Side<'_>, b: Side<'_>, work: &Execution<'_>) -> Result<bool> {
     }
 }
 
-/// The integer value of a float from 2^53 on, where different 64-bit integers become the same float.
+/// Returns the integer value of a float of 2^53 or more, where different 64-bit integers become the same
+/// float.
 #[expect(clippy::cast_possible_truncation, reason = "in this range every float is an integer below 2^127")]
 fn integer(x: f64) -> Option<i128> {
     const FIRST: f64 = (1u64 << 53) as f64;
@@ -179,12 +180,12 @@ fn integer(x: f64) -> Option<i128> {
     (FIRST..END).contains(&x.abs()).then_some(x as i128)
 }
 
-/// The larger of two numbers, or NaN if one of them is.
+/// Returns the larger of two numbers, or NaN if one of them is NaN.
 fn larger(x: f64, y: f64) -> f64 {
     if x.is_nan() || y <= x { x } else { y }
 }
 
-/// The absolute difference, and the difference relative to the larger magnitude.
+/// Returns the absolute difference, and the difference relative to the larger magnitude.
 fn difference(x: f64, y: f64) -> (f64, f64) {
     if x == y || (x.is_nan() && y.is_nan()) {
         return (0.0, 0.0);

@@ -1,18 +1,21 @@
-//! Weights that one model stores as several tensors, and the other in another way, are compared decoded.
+//! Decodes weights that one model stores as several tensors and the other model stores in another way, so
+//! that they can be compared.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use modelfmt_metadata::schemes::{Failure, Placed, Schemes, Stored};
+use modelfmt_metadata::schemes::{Failure, Replacements, Schemes, StoredWeight};
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::model::mapped::Program;
 
-/// Both models, with these weights decoded. A weight that cannot be decoded stays as it is stored, in both.
+/// Returns both models, with these weights decoded. A weight that cannot be decoded stays as it is stored in
+/// both models.
 pub(super) fn both<'m>(a: &'m Model, b: &'m Model) -> Result<(Cow<'m, Model>, Cow<'m, Model>)> {
     let (of_a, of_b) = (Schemes::find(a, true)?, Schemes::find(b, true)?);
-    let by_name: HashMap<&str, &Stored> = of_b.weights.iter().map(|weight| (&*weight.name, weight)).collect();
-    let (mut in_a, mut in_b) = (Placed::default(), Placed::default());
+    let by_name: HashMap<&str, &StoredWeight> =
+        of_b.weights.iter().map(|weight| (&*weight.name, weight)).collect();
+    let (mut in_a, mut in_b) = (Replacements::default(), Replacements::default());
     for weight in &of_a.weights {
         let other = by_name.get(&*weight.name).copied();
         let is_in_b = other.is_some() || b.container().find(&weight.name).is_some();
@@ -28,17 +31,17 @@ pub(super) fn both<'m>(a: &'m Model, b: &'m Model) -> Result<(Cow<'m, Model>, Co
     }
     let names: HashSet<&str> = of_a.weights.iter().map(|weight| &*weight.name).collect();
     let alone =
-        |weight: &&Stored| !names.contains(&*weight.name) && a.container().find(&weight.name).is_some();
+        |weight: &&StoredWeight| !names.contains(&*weight.name) && a.container().find(&weight.name).is_some();
     for weight in of_b.weights.iter().filter(alone) {
         if let Some(program) = program(weight, b)? {
             in_b.add(weight, program, Some(weight.text()));
         }
     }
-    Ok((in_a.over(a)?, in_b.over(b)?))
+    Ok((in_a.apply(a)?, in_b.apply(b)?))
 }
 
-/// How a weight is decoded; `None` if it cannot be.
-fn program(weight: &Stored, model: &Model) -> Result<Option<Program>> {
+/// Returns the program that decodes a weight; `None` if it cannot be decoded.
+fn program(weight: &StoredWeight, model: &Model) -> Result<Option<Program>> {
     match weight.program(model) {
         Ok(program) => Ok(Some(program)),
         Err(Failure::Why(_)) => Ok(None),

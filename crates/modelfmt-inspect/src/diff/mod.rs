@@ -1,9 +1,10 @@
-//! Compares two models: tensors that are missing, renamed, reshaped, retyped or changed, and metadata.
+//! Compares two models: tensors that are missing, renamed, reshaped or changed, or have another dtype; and
+//! metadata.
 
-#[cfg(not(target_arch = "wasm32"))]
-mod beside;
 mod compare;
 mod decoded;
+#[cfg(not(target_arch = "wasm32"))]
+mod hub_files;
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,14 +23,16 @@ use modelfmt_model::tied_weights::{Ties, check_reading};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DiffOptions {
-    /// Also computes the norms of changed tensors ([`Changed::norms`]) and lists the tensors that changed most first.
+    /// Also computes the norms of changed tensors ([`Changed::norms`]), and lists the tensors that changed
+    /// most first.
     pub norms: bool,
-    /// Values that differ by no more than this count as equal. A NaN and a number are never equal; different bits for the same
-    /// number always are.
+    /// The largest difference at which values still count as equal. A NaN and a number are never equal;
+    /// different bits for the same number are always equal.
     pub tolerance: Option<f64>,
     /// Does not compare metadata.
     pub ignore_metadata: bool,
-    /// Compares values across dtypes (-0 equals 0, and NaNs of any bits are equal): that a dtype, or a scheme, is another one is no difference.
+    /// Compares only values: another dtype or scheme is not a difference. -0 equals 0, and all NaNs are
+    /// equal.
     pub ignore_dtype: bool,
 }
 
@@ -37,7 +40,8 @@ pub struct DiffOptions {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Diff {
-    /// The number of tensors that one of the models has or both have. One that is renamed counts once.
+    /// The number of tensors in either model. A tensor that is in both counts once, and so does a renamed
+    /// tensor.
     pub tensors: usize,
     /// Tensors that only the first model has, and that are not [renamed](Self::renamed).
     pub only_in_a: Vec<String>,
@@ -66,10 +70,10 @@ pub struct Renamed {
 pub struct Changed {
     /// The name of the tensor.
     pub name: String,
-    /// The dtypes in both models, if they differ. A decoded weight is f32.
+    /// The dtypes in both models, if they differ. A decoded weight counts as f32.
     pub dtype: Option<(DType, DType)>,
-    /// The schemes in which both models have the weight, such as `gptq (u4 in groups of 128)`, if one of them stores it as several
-    /// tensors and it was decoded.
+    /// The scheme of the weight in each model, such as `gptq (u4 in groups of 128)`, if a model stores it as
+    /// several tensors and it was decoded.
     pub schemes: Option<[Option<String>; 2]>,
     /// The shapes in both models, if they differ.
     pub shape: Option<(Vec<u64>, Vec<u64>)>,
@@ -79,8 +83,9 @@ pub struct Changed {
     pub norms: Option<Norms>,
 }
 
-/// The distance between the values of two tensors, as vectors a and b. Each norm is `None` if the values are not numbers, if both
-/// tensors do not have the same number of them, or if there are none; it is NaN if a value is NaN or infinite.
+/// The distance between the values of two tensors, as vectors a and b. Each norm is `None` if the values are
+/// not numbers, if the tensors do not have the same number of values, or if there are no values. It is NaN if
+/// a value is NaN or infinite.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Norms {
@@ -96,31 +101,34 @@ pub struct Norms {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ValueDiff {
-    /// The largest absolute difference; NaN if one of two values is a NaN, else infinite if one is an infinity. `None` if the
-    /// values are not numbers, or both tensors do not have the same number of them.
+    /// The largest absolute difference; NaN if one of two values is a NaN, otherwise infinite if one is an
+    /// infinity. `None` if the values are not numbers, or if the tensors do not have the same number of
+    /// values.
     pub max_abs: Option<f64>,
-    /// The largest difference relative to the larger magnitude of the two; NaN and infinite as `max_abs`.
+    /// The largest difference relative to the larger magnitude of the two; NaN and infinite in the same cases
+    /// as `max_abs`.
     pub max_rel: Option<f64>,
 }
 
 impl Diff {
-    /// Whether nothing differs.
+    /// Checks that nothing differs.
     #[must_use]
     pub const fn is_same(&self) -> bool {
         self.different_tensors() == 0 && self.metadata.is_empty()
     }
 
-    /// The number of tensors that differ, are renamed, or are only in one model.
+    /// Returns the number of tensors that differ, are renamed, or are only in one model.
     #[must_use]
     pub const fn different_tensors(&self) -> usize {
         self.only_in_a.len() + self.only_in_b.len() + self.renamed.len() + self.changed.len()
     }
 }
 
-/// Compares two models: tensors by name, then by bytes; metadata by the keys of [`flat_metadata`]. Order and layout do not count,
-/// and neither do keys that a conversion adds because its target requires them: a model and its lossless conversion are equal. A weight
-/// that one model stores as several tensors, as GPTQ does, and the other in another way, is decoded. Of two models that were opened as
-/// folders, the files beside the weights are compared too: as metadata under the name of the file.
+/// Compares two models: tensors by name, then by bytes; metadata by the keys of [`flat_metadata`]. Order and
+/// layout do not count, and neither do keys that a conversion adds because its target requires them. A model
+/// and its lossless conversion are therefore equal. A weight that one model stores as several tensors, as in
+/// GPTQ, and the other model stores in another way, is decoded. If both models were opened as folders, the
+/// files next to the weights are compared too: as metadata, under the name of the file.
 ///
 /// # Errors
 /// If a model cannot be read, or the progress callback stops the work.
@@ -128,7 +136,8 @@ pub fn diff(a: &Model, b: &Model, work: &Execution<'_>) -> Result<Diff> {
     diff_with(a, b, &DiffOptions::default(), work)
 }
 
-/// Compares two models with options. Tensors that are in both are read once, in pieces, so memory does not depend on their size.
+/// Compares two models with options. Tensors that are in both models are read once, in pieces, so memory does
+/// not depend on their size.
 ///
 /// # Errors
 /// If a model cannot be read, or the progress callback stops the work.
@@ -143,7 +152,7 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
     #[cfg(not(target_arch = "wasm32"))]
     let metadata = match options.ignore_metadata {
         true => metadata,
-        false => metadata.into_iter().chain(beside::differences(a, b)).collect(),
+        false => metadata.into_iter().chain(hub_files::differences(a, b)).collect(),
     };
     let mut diff = Diff { metadata, ..Diff::default() };
     let (mut common, mut lost) = (Vec::new(), Vec::new());
@@ -161,7 +170,7 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
         diff.changed.retain(|changed| changed.what().next().is_some());
     }
     if options.norms {
-        // A NaN comes first, whatever its sign.
+        // NaN sorts first, whatever its sign.
         let rank = |norm: f64| if norm.is_nan() { f64::NAN } else { norm };
         let most = |changed: &Changed| changed.norms.and_then(|norms| norms.rel_norm).map_or(-1.0, rank);
         diff.changed.sort_by(|x, y| most(y).total_cmp(&most(x)));
@@ -173,7 +182,8 @@ pub fn diff_with(a: &Model, b: &Model, options: &DiffOptions, work: &Execution<'
     Ok(diff)
 }
 
-/// The pairs of tensors that differ. If both tensors of a pair are tied to those of another pair, their values are compared once.
+/// Returns the pairs of tensors that differ. If both tensors of a pair are tied to those of another pair,
+/// their values are compared only once.
 fn all_changed(
     a: &Model,
     b: &Model,
@@ -209,7 +219,7 @@ fn all_changed(
         .collect())
 }
 
-/// Pairs tensors that only one model has by dtype, shape and hash.
+/// Pairs the tensors that only one model has, by dtype, shape and hash.
 fn renamed(
     diff: &mut Diff,
     a: (&Model, &[usize]),
@@ -220,7 +230,7 @@ fn renamed(
         let info = model.container().info(position)?;
         info.has_data.then(|| (info.dtype, info.shape.to_vec()))
     };
-    // Only tensors with a counterpart of the same dtype and shape are hashed.
+    // Hash only tensors for which the other model has a tensor of the same dtype and shape.
     let kinds = |model, positions: &[usize]| -> HashSet<_> {
         positions.iter().filter_map(|&position| kind(model, position)).collect()
     };
@@ -295,7 +305,7 @@ impl Serialize for Renamed {
 }
 
 impl Changed {
-    /// The names of what changed: `dtype`, `shape`, `values`.
+    /// Returns the names of what changed: `dtype`, `shape`, `values`.
     pub fn what(&self) -> impl Iterator<Item = &'static str> {
         let parts = [
             ("dtype", self.dtype.is_some() || self.schemes.is_some()),
@@ -308,7 +318,7 @@ impl Changed {
 
 impl Serialize for Changed {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // NaN and infinities are written as text, as everywhere.
+        // NaN and infinities are written as text, as in all JSON output of this project.
         let number = |number: Option<f64>| number.map_or(Value::Null, Value::from);
         let values = self.values.unwrap_or_default();
         let mut map = serializer.serialize_map(None)?;

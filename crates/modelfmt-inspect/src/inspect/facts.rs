@@ -1,6 +1,7 @@
-//! What a model is: its family, how large it is, and what it is for.
+//! Facts about a model: its family, its size, and its purpose.
 //!
-//! The metadata of the file says it, else a config.json or adapter_config.json beside the file, else the names of tensors.
+//! They come from the metadata of the file, otherwise from a config.json or adapter_config.json next to the
+//! file, otherwise from the names of tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,53 +13,54 @@ use modelfmt_model::formats::capabilities::Metadata as MetadataKind;
 use modelfmt_model::model::Model;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// What a model is, as far as that is known.
+/// Facts about a model, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelFacts {
     /// The family, as the file or its config.json names it, such as `qwen3`.
     pub family: Option<String>,
-    /// The number of floats and of elements of blocks. `None` where most of a model are integers, which may hold several weights each.
+    /// The number of floats and of elements of blocks. `None` if most of a model are integers, because an
+    /// integer may hold several weights.
     pub parameters: Option<u64>,
     /// The number of layers.
     pub layers: Option<u64>,
     /// The size of the hidden state.
     pub hidden: Option<u64>,
-    /// The number of tokens.
+    /// The number of tokens in the vocabulary.
     pub vocabulary: Option<u64>,
-    /// Whether there is a tokenizer, in the file or beside it.
+    /// Whether there is a tokenizer, in the file or next to it.
     has_tokenizer: bool,
     /// Whether the output shares its weights with the embeddings.
     pub tied: Option<bool>,
-    /// What it is for.
+    /// The purpose of the model.
     pub kind: ModelKind,
-    /// The scheme of most parameters, if those are in weights that are stored as several tensors.
+    /// The scheme of most parameters, if most parameters are in weights that are stored as several tensors.
     pub scheme: Option<String>,
     /// The dtype of most parameters.
     pub dtype: Option<DType>,
-    /// The family as people write it.
+    /// The family as people usually write it.
     title: Option<String>,
-    /// The rank of an adapter, and the model that it is for.
+    /// The rank of an adapter, and the model that the adapter is for.
     adapter: (Option<u64>, Option<String>),
 }
 
-/// What a model is for.
+/// The purpose of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelKind {
     /// A model of a known family.
     Model,
-    /// What is added to the weights of another model, such as LoRA.
+    /// An addition to the weights of another model, such as LoRA.
     Adapter,
-    /// A model that makes vectors of texts.
+    /// A model that turns texts into vectors.
     Embedding,
-    /// Something else, or not known.
+    /// Something else, or unknown.
     #[default]
     Other,
 }
 
 impl ModelKind {
-    /// The name in JSON.
+    /// Returns the name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,7 +72,7 @@ impl ModelKind {
     }
 }
 
-/// Families of models that make vectors of texts.
+/// Families of models that turn texts into vectors.
 const EMBEDDING: [&str; 10] = [
     "bert",
     "distilbert",
@@ -88,54 +90,54 @@ const HIDDEN: [&str; 5] = ["hidden_size", "n_embd", "d_model", "hidden_dim", "em
 const VOCABULARY: [&str; 2] = ["vocab_size", "n_vocab"];
 /// The files of a tokenizer, each with a vocabulary.
 const TOKENIZER: [&str; 5] = ["tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt"];
-/// Objects in metadata that say what the model is.
+/// Objects in metadata that describe the model.
 const NESTED: [&str; 5] = ["architecture", "text_config", "llm_config", "model_config", "config"];
 /// Parts of the names of an adapter's tensors.
 const ADAPTER: [&str; 5] = [".lora_A.", ".lora_B.", ".lora_a", ".lora_b", "lora_down."];
 
-/// Whether a file is beside the model. On a page, nothing is known of the files beside it.
+/// Returns false: in WebAssembly, files next to the model are unknown.
 #[cfg(target_arch = "wasm32")]
 const fn is_beside(_: &Model, _: &str) -> bool {
     false
 }
 
-/// Whether a file is beside the model.
+/// Checks whether a file is next to the model.
 #[cfg(not(target_arch = "wasm32"))]
 fn is_beside(model: &Model, name: &str) -> bool {
     !model.sidecars().ignores(name) && model.sidecars().open(name).is_ok_and(|file| file.is_some())
 }
 
 impl ModelFacts {
-    /// What is known about a model. No values are read.
+    /// Collects the facts about a model. No values are read.
     #[must_use]
     pub fn of(model: &Model) -> Self {
         Self::with(model, &Schemes::find(model, false).unwrap_or_default())
     }
 
-    /// What is known about a model, of which some weights are stored as several tensors.
+    /// Collects the facts about a model in which `weights` are stored as several tensors.
     pub(super) fn with(model: &Model, weights: &Schemes) -> Self {
         let (own, architecture) = keys(model);
-        let said = Said { own, config: config(model, CONFIG) };
+        let stated = Statements { own, config: config(model, CONFIG) };
         let adapter = config(model, ADAPTER_CONFIG);
         let mut facts = Self {
-            family: said.family(architecture.as_deref()),
-            layers: said.count(&LAYERS),
-            hidden: said.count(&HIDDEN),
-            vocabulary: said.count(&VOCABULARY).or_else(|| said.tokens()),
-            tied: said.flag("tie_word_embeddings"),
-            has_tokenizer: said.tokens().is_some() || TOKENIZER.iter().any(|name| is_beside(model, name)),
+            family: stated.family(architecture.as_deref()),
+            layers: stated.count(&LAYERS),
+            hidden: stated.count(&HIDDEN),
+            vocabulary: stated.count(&VOCABULARY).or_else(|| stated.tokens()),
+            tied: stated.flag("tie_word_embeddings"),
+            has_tokenizer: stated.tokens().is_some() || TOKENIZER.iter().any(|name| is_beside(model, name)),
             ..Self::default()
         };
-        facts.title = facts.family.as_deref().map(|family| said.title(family));
+        facts.title = facts.family.as_deref().map(|family| stated.title(family));
         let names = Names::of(schemes::tensors(model), weights);
         facts.parameters = names.parameters();
         facts.dtype = names.dtype();
         facts.scheme = names.scheme(weights);
-        let is_adapter = adapter.is_some() || said.is_adapter() || names.are_of_adapter();
+        let is_adapter = adapter.is_some() || stated.is_adapter() || names.are_of_adapter();
         let is_embedding = || facts.family.as_deref().is_some_and(|family| EMBEDDING.contains(&family));
         facts.kind = match facts.family {
             _ if is_adapter => ModelKind::Adapter,
-            _ if is_embedding() || said.pools() => ModelKind::Embedding,
+            _ if is_embedding() || stated.pools() => ModelKind::Embedding,
             Some(_) => ModelKind::Model,
             None => ModelKind::Other,
         };
@@ -149,14 +151,14 @@ impl ModelFacts {
         facts
     }
 
-    /// Whether the family is known and something else, or it is an adapter.
+    /// Checks whether the family and something else are known, or the model is an adapter.
     #[must_use]
     pub fn is_known(&self) -> bool {
         let is_more = self.parameters.is_some() || self.layers.is_some();
         self.title.is_some() && is_more || self.kind == ModelKind::Adapter
     }
 
-    /// The first words: the family, or what an adapter is for.
+    /// Returns the first words: the family, or what an adapter is for.
     fn what(&self) -> Option<String> {
         if self.kind != ModelKind::Adapter {
             return self.title.clone();
@@ -184,7 +186,7 @@ impl fmt::Display for ModelFacts {
     }
 }
 
-/// The object `model` of `inspect --json`.
+/// Serializes the object `model` of `inspect --json`.
 impl Serialize for ModelFacts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -202,11 +204,11 @@ impl Serialize for ModelFacts {
     }
 }
 
-/// A count in a word: `0.6B`, `135M`, `12,288`.
+/// Formats a count as a short word: `0.6B`, `135M`, `12,288`.
 fn short(count: u64) -> String {
     const MILLION: u64 = 1_000_000;
     const TENTHS: u64 = 100_000;
-    /// From so many on, a count is in billions.
+    /// The count from which billions are used.
     const BILLIONS: u64 = 500 * MILLION;
     let tenths = |unit: u64, letter: char| {
         let tenths = count.saturating_add(unit / 20) / (unit / 10);
@@ -223,7 +225,7 @@ fn short(count: u64) -> String {
     }
 }
 
-/// A number with commas between groups of three digits.
+/// Formats a number with commas between groups of three digits.
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -236,8 +238,8 @@ pub(crate) fn grouped(count: u64) -> String {
     text
 }
 
-/// The keys of the metadata, and the architecture where no key says it. Where a key says it, as in GGUF, the types of values are not
-/// looked at: vocabularies are long.
+/// Returns the keys of the metadata, and the architecture if no key states it. If a key states it, as in
+/// GGUF, the types of values are not inspected, because vocabularies are long.
 pub(crate) fn keys(model: &Model) -> (Object, Option<String>) {
     if model.format().capabilities().metadata == MetadataKind::TypedLists {
         return (model.container().flat_metadata().unwrap_or_default(), None);
@@ -249,7 +251,8 @@ pub(crate) fn keys(model: &Model) -> (Object, Option<String>) {
 pub(crate) const CONFIG: &str = "config.json";
 pub(crate) const ADAPTER_CONFIG: &str = "adapter_config.json";
 
-/// A JSON object beside the model, if it is there, good and covered by the pin or the signature.
+/// Reads a JSON object next to the model, if the file exists, is valid, and is covered by the pin or the
+/// signature.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn config(model: &Model, name: &str) -> Option<Object> {
     const MAX_LEN: u64 = 1 << 20;
@@ -267,14 +270,14 @@ pub(crate) fn config(_: &Model, _: &str) -> Option<Object> {
     None
 }
 
-/// What the file and the config.json beside it say.
-struct Said {
+/// The metadata of the file, and the config.json next to it.
+struct Statements {
     own: Object,
     config: Option<Object>,
 }
 
-impl Said {
-    /// The objects that say something, in the order in which they are believed.
+impl Statements {
+    /// Returns the objects that state something, the most trusted first.
     fn objects(&self) -> impl Iterator<Item = &Object> {
         [Some(&self.own), self.config.as_ref()].into_iter().flatten().flat_map(|object| {
             let nested = NESTED.iter().filter_map(|key| object.get(key)?.as_object());
@@ -294,11 +297,11 @@ impl Said {
         };
         let keys = ["general.architecture", "model_type", "architecture", "_class_name"];
         let stated = stated.filter(is_known);
-        let said = keys.iter().filter_map(|key| self.text(key)).find(is_known);
-        stated.or(said).map(str::to_owned).or_else(first)
+        let from_keys = keys.iter().filter_map(|key| self.text(key)).find(is_known);
+        stated.or(from_keys).map(str::to_owned).or_else(first)
     }
 
-    /// The family as its library writes it, else with a large first letter.
+    /// Returns the family as its library writes it, otherwise with a capital first letter.
     fn title(&self, family: &str) -> String {
         let plain = |text: &str| -> String {
             text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
@@ -326,7 +329,7 @@ impl Said {
         self.objects().find_map(|object| object.get(key)?.as_bool())
     }
 
-    /// The number of tokens that a GGUF lists.
+    /// Returns the number of tokens that a GGUF lists.
     fn tokens(&self) -> Option<u64> {
         Some(self.own.get("tokenizer.ggml.tokens")?.as_array()?.len() as u64)
     }
@@ -335,14 +338,14 @@ impl Said {
         self.own.get("general.type").and_then(Value::as_str) == Some("adapter")
     }
 
-    /// Whether a GGUF says how vectors of tokens become one.
+    /// Checks whether a GGUF states how the vectors of tokens are pooled into one.
     fn pools(&self) -> bool {
         let architecture = self.own.get("general.architecture").and_then(Value::as_str);
         architecture.is_some_and(|name| self.own.get(&format!("{name}.pooling_type")).is_some())
     }
 }
 
-/// A class of the hub's library without what it is for: `Qwen3` of `Qwen3ForCausalLM`.
+/// Removes the purpose from the name of a transformers class: `Qwen3` from `Qwen3ForCausalLM`.
 fn stem(class: &str) -> &str {
     let cut = ["For", "LMHead", "Model"].iter().filter_map(|end| class.find(end)).filter(|at| *at > 0).min();
     cut.and_then(|at| class.get(..at)).unwrap_or(class)
@@ -353,10 +356,10 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_LEN && !text.chars().any(char::is_control)
 }
 
-/// What the tensors say.
+/// Facts that follow from the tensors.
 #[derive(Default)]
 struct Names {
-    /// The number of elements of each dtype of floats and blocks.
+    /// The number of elements for each dtype of floats and blocks.
     parameters: BTreeMap<DType, u64>,
     /// The number of elements of weights that are stored as several tensors.
     stored: u64,
@@ -374,8 +377,11 @@ impl Names {
             ["embed_tokens.weight", "token_embd.weight", "wte.weight", "embed_in.weight"];
         const OUTPUTS: [&str; 3] = ["lm_head.weight", "output.weight", "embed_out.weight"];
         let mut found = Self::default();
-        let parts: BTreeSet<usize> =
-            weights.weights.iter().flat_map(|weight| weight.parts().chain(weight.beside())).collect();
+        let parts: BTreeSet<usize> = weights
+            .weights
+            .iter()
+            .flat_map(|weight| weight.parts().chain(weight.activation_tensors()))
+            .collect();
         for weight in &weights.weights {
             let elements = weight.shape.as_deref().and_then(modelfmt_core::element_count);
             found.stored = found.stored.saturating_add(elements.unwrap_or(0));
@@ -395,7 +401,7 @@ impl Names {
             };
             let ends = |ends: &[&str]| ends.iter().any(is_end);
             found.has_embeddings |= ends(&EMBEDDINGS);
-            // Layers have outputs, too.
+            // Names of layers can end like the names of the model's output.
             found.has_output |= ends(&OUTPUTS) && !info.name.contains("layer") && !info.name.contains("blk.");
             let is_of_adapter = ADAPTER.iter().any(|part| info.name.contains(part));
             found.of_adapter = found.of_adapter.saturating_add(u64::from(is_of_adapter));
@@ -408,13 +414,15 @@ impl Names {
         (sum > 0 && self.integers < sum).then_some(sum)
     }
 
-    /// The dtype of most parameters; of equally many, the first in the order of dtypes.
+    /// Returns the dtype of most parameters. If several have the same number, the first in the order of
+    /// dtypes.
     fn dtype(&self) -> Option<DType> {
         let most = self.parameters.iter().rev().max_by_key(|(_, count)| **count);
         most.map(|(dtype, _)| *dtype)
     }
 
-    /// The scheme that most weights have, if those are most parameters.
+    /// Returns the most frequent scheme of the weights that are stored as several tensors, if they have most
+    /// of the parameters.
     fn scheme(&self, weights: &Schemes) -> Option<String> {
         let others = self.parameters.values().copied().fold(0, u64::saturating_add);
         let kinds = weights.kinds().into_iter().filter(|_| self.stored > others);
@@ -464,7 +472,7 @@ mod tests {
         }
         let config =
             modelfmt_core::value::json::parse_object(br#"{"architectures": ["MiniMaxM1ForCausalLM"]}"#);
-        let said = Said { own: Object::new(), config: config.ok() };
-        assert_eq!((&*said.title("minimax_m1"), &*said.title("llama")), ("MiniMaxM1", "Llama"));
+        let stated = Statements { own: Object::new(), config: config.ok() };
+        assert_eq!((&*stated.title("minimax_m1"), &*stated.title("llama")), ("MiniMaxM1", "Llama"));
     }
 }

@@ -8,19 +8,21 @@ use modelfmt_core::{DType, TensorInfo};
 use super::totals::Sums;
 use super::tree::{self, Node};
 
-/// A line of the short list of tensors: a tensor, a group of equal layers, or what is the same tensor in each layer of such a group.
+/// A line of the short list of tensors: a tensor, a group of equal layers, or a tensor that every layer of
+/// such a group has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FoldedRow<'a> {
-    /// The name, without what the groups around it have in common.
+    /// The name, without the part that it shares with the enclosing groups.
     pub label: Vec<LabelPart<'a>>,
-    /// The number of groups around it.
+    /// The number of enclosing groups.
     pub depth: usize,
-    /// Sums over all its tensors.
+    /// Sums over all tensors of the row.
     pub sums: Sums,
     /// The number of tensors in each layer of a group. The rows after it, one level deeper, are these tensors.
     pub each: Option<u64>,
-    /// The positions of its tensors among those that were inspected, in the order of the numbers. Empty for a group.
+    /// The positions of its tensors among the inspected tensors, in the order of the numbers in their names.
+    /// Empty for a group.
     pub tensors: Vec<usize>,
     /// The dtypes of its tensors, the most frequent first. Empty for a group.
     pub dtypes: Vec<FoldedDType>,
@@ -43,11 +45,12 @@ pub struct FoldedDType {
     pub dtype: DType,
     /// The number of tensors that have it.
     pub tensors: u64,
-    /// The layers in which the tensor has it, if there is only one number in the names.
+    /// The layers in which the tensor has this dtype, if there is only one number in the names.
     pub layers: Vec<RangeInclusive<u64>>,
 }
 
-/// The short list, or `None` if it would be no shorter. Takes time and memory in proportion to the names, but for sorting.
+/// Returns the short list, or `None` if it would not be shorter. Apart from sorting, takes time and memory in
+/// proportion to the names.
 pub(super) fn fold<'a>(tensors: &[TensorInfo<'a>]) -> Option<Vec<FoldedRow<'a>>> {
     let nodes = tree::nodes(tensors.iter().copied());
     let mut folder = Folder { classes: classes(&nodes, tensors), tensors, nodes, rows: Vec::new() };
@@ -55,23 +58,25 @@ pub(super) fn fold<'a>(tensors: &[TensorInfo<'a>]) -> Option<Vec<FoldedRow<'a>>>
     (folder.rows.len() < tensors.len()).then_some(folder.rows)
 }
 
-/// What nodes have in common that can be folded: the names and shapes below them.
+/// What nodes that can be folded have in common: the names and shapes below them.
 struct Class {
     number: usize,
-    /// The members in the order of their labels, so that the same member of equal groups is at the same place.
+    /// The members in the order of their labels, so that corresponding members of equal groups have the same
+    /// index.
     sorted: Vec<usize>,
     /// The number of tensors.
     tensors: u64,
 }
 
-/// What makes a class.
+/// The key by which a class is found.
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
     Tensor(&'a [u64], bool),
     Group(Vec<(&'a str, usize)>),
 }
 
-/// The classes of nodes. A member has a larger number than its group, so that the last node comes first.
+/// Returns the classes of nodes. A member has a larger number than its group, so the nodes are visited from
+/// last to first.
 fn classes<'a>(nodes: &[Node<'a>], tensors: &[TensorInfo<'a>]) -> Vec<Class> {
     let mut known = HashMap::new();
     let mut classes: Vec<Class> = Vec::with_capacity(nodes.len());
@@ -100,12 +105,13 @@ fn classes<'a>(nodes: &[Node<'a>], tensors: &[TensorInfo<'a>]) -> Vec<Class> {
     classes
 }
 
-/// The part of a node's name after the group around it, which ends there.
+/// Returns the part of a node's name after the prefix of the enclosing group, which ends at `begin`.
 fn label<'a>(node: &Node<'a>, begin: usize) -> &'a str {
     node.name.get(begin..node.end).unwrap_or_default()
 }
 
-/// The number that a label is, with the `.` or `/` after it if it is of a group. A number with zeros before it is text.
+/// Returns the label as a number, ignoring the `.` or `/` at the end of a group's label. A number with
+/// leading zeros is text.
 fn number(label: &str) -> Option<u64> {
     let digits = label.strip_suffix(['.', '/']).unwrap_or(label);
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -113,7 +119,7 @@ fn number(label: &str) -> Option<u64> {
     digits.parse().ok().filter(|_| is_number && is_shortest)
 }
 
-/// Numbers in ascending order as ranges.
+/// Joins numbers in ascending order into ranges.
 fn ranges(numbers: impl Iterator<Item = u64>) -> Vec<RangeInclusive<u64>> {
     let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
     for number in numbers {
@@ -125,17 +131,18 @@ fn ranges(numbers: impl Iterator<Item = u64>) -> Vec<RangeInclusive<u64>> {
     ranges
 }
 
-/// Where rows are.
+/// The place of rows in the list.
 #[derive(Clone, Copy, Default)]
 struct Place {
     depth: usize,
-    /// The end of what the names have in common with the group around them.
+    /// The length of the name prefix that they share with the enclosing group.
     begin: usize,
-    /// The number of folded groups around them.
+    /// The number of enclosing folded groups.
     folds: usize,
 }
 
-/// Equal groups or tensors, of which the first stands for all, and the number of the layer of each if only one number tells them apart.
+/// Equal groups or tensors, represented by the first, and the layer number of each if only one number
+/// distinguishes them.
 struct Equal {
     nodes: Vec<usize>,
     layers: Vec<u64>,
@@ -149,7 +156,8 @@ struct Folder<'a, 't> {
 }
 
 impl<'a> Folder<'a, '_> {
-    /// Adds rows for the members of equal groups. It is called for the groups in them too, which are no deeper than names are split.
+    /// Adds rows for the members of equal groups. It calls itself for the groups among them; the depth is
+    /// limited, because names are split only to a limited depth.
     fn members(&mut self, groups: &Equal, place: Place, before: &[LabelPart<'a>]) {
         for (numbers, members) in self.alike(groups, place) {
             let Some(node) = members.nodes.first().and_then(|first| self.nodes.get(*first)) else { continue };
@@ -177,7 +185,8 @@ impl<'a> Folder<'a, '_> {
         }
     }
 
-    /// The members of equal groups, in the order of the file: each alone, or several that are alike but for a number, with their numbers.
+    /// Returns the members of equal groups, in file order. Members that differ only in a number are returned
+    /// together, with their numbers.
     fn alike(&self, groups: &Equal, place: Place) -> Vec<(Vec<u64>, Equal)> {
         let sorted = |group: &usize| self.classes.get(*group).map_or(&[][..], |class| &class.sorted);
         let Some(first) = groups.nodes.first() else { return Vec::new() };
@@ -221,7 +230,8 @@ impl<'a> Folder<'a, '_> {
         members.collect()
     }
 
-    /// Adds a row for equal groups, and rows for their members. If there is only one, it has the row.
+    /// Adds a row for equal groups, and rows for their members. If there is only one row of members, it is
+    /// merged with the group's row.
     fn layers(&mut self, groups: &Equal, inner: Place, label: Vec<LabelPart<'a>>) {
         let header = self.rows.len();
         let first = groups.nodes.first();
@@ -301,7 +311,7 @@ mod tests {
         format!("{}{label}{each} {}{mixed}", "-".repeat(row.depth), row.sums.nbytes)
     }
 
-    /// Rows of tensors of one byte, unless a name says another dtype or shape after a `:`.
+    /// Folds tensors with one-byte elements, unless a name states another dtype or shape after a `:`.
     fn folded(names: &[&str]) -> Option<Vec<String>> {
         let infos: Vec<TensorInfo<'_>> = names
             .iter()
@@ -316,7 +326,7 @@ mod tests {
 
     #[test]
     fn equal_layers_are_listed_once() {
-        // As a file has them that is sorted by name, and a layer whose tensors are in another order.
+        // The order in a file that is sorted by name, and a layer whose tensors are in another order.
         let names = [
             "head",
             "m.layers.0.a",
@@ -330,7 +340,7 @@ mod tests {
             "m.norm",
         ];
         assert_eq!(folded(&names).unwrap(), ["head 1", "m.layers.0-2,10 x2 8", "-a 4", "-b.w 4", "m.norm 1"]);
-        // Another shape or another name is another layer; another dtype is said.
+        // Another shape or another name makes another layer. Another dtype is listed.
         let names = [
             "l.0.a",
             "l.0.b",
@@ -373,7 +383,7 @@ mod tests {
                 "rates/0-1 2",
             ]
         );
-        // Dtypes behind two numbers are counted.
+        // With two numbers in the names, dtypes are only counted.
         let names = ["a.0.b.0", "a.0.b.1", "a.1.b.0:f32", "a.1.b.1"];
         assert_eq!(folded(&names).unwrap(), ["a.0-1.b.0-1 7 u8:3[] f32:1[]"]);
     }
@@ -385,7 +395,7 @@ mod tests {
         assert_eq!(folded(&["a.18446744073709551615.w", "a.18446744073709551616.w"]), None);
         let last = folded(&["a.18446744073709551614.w", "a.18446744073709551615.w", "a.0.w"]).unwrap();
         assert_eq!(last, ["a.0,18446744073709551614-18446744073709551615.w 3"]);
-        // A name that occurs twice is there twice.
+        // A name that occurs twice is listed twice.
         assert_eq!(folded(&["a.0.w", "a.0.w", "a.1.w", "a.1.w"]).unwrap().len(), 3);
     }
 

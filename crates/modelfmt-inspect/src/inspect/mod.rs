@@ -1,4 +1,4 @@
-//! The content of a file: the object that `modelfmt inspect --json` prints.
+//! Lists the content of a file: the object that `modelfmt inspect --json` prints.
 //!
 //! ```
 //! use modelfmt::inspect::{InspectOptions, inspect};
@@ -29,7 +29,7 @@ use modelfmt_rules::wording::Choice;
 
 pub use facts::{ModelFacts, ModelKind};
 pub use fold::{FoldedDType, FoldedRow, LabelPart};
-pub use modelfmt_metadata::schemes::{Schemes, Stored};
+pub use modelfmt_metadata::schemes::{Schemes, StoredWeight};
 pub use totals::{Sums, Totals};
 pub use tree::TreeNode;
 
@@ -60,7 +60,7 @@ pub enum Sort {
 enum Extent {
     #[default]
     Tensors,
-    /// Everything, and the groups of tensors.
+    /// Everything, including the groups of tensors.
     Tree,
     /// Sums instead of tensors, metadata and details.
     Summary,
@@ -73,7 +73,7 @@ impl InspectOptions {
         Self::default()
     }
 
-    /// Also computes the BLAKE3 hash of each tensor's values, which reads them all.
+    /// Also computes the BLAKE3 hash of each tensor's values. For this, all values are read.
     #[must_use]
     pub const fn hash(mut self, hash: bool) -> Self {
         self.hash = hash;
@@ -94,14 +94,15 @@ impl InspectOptions {
         self
     }
 
-    /// Lists only the `count` largest tensors by the length of their values, the largest first. [`sort`](Self::sort) then orders these.
+    /// Lists only the `count` tensors with the longest values, the largest first. [`sort`](Self::sort) then
+    /// sorts these.
     #[must_use]
     pub const fn top(mut self, count: usize) -> Self {
         self.top = Some(count);
         self
     }
 
-    /// Serializes also the groups of tensors from [`Inspection::tree`].
+    /// Also serializes the groups of tensors from [`Inspection::tree`].
     #[must_use]
     pub const fn tree(mut self) -> Self {
         self.extent = Extent::Tree;
@@ -122,7 +123,7 @@ impl InspectOptions {
 pub struct Inspection<'a> {
     /// The model.
     pub model: &'a Model,
-    /// What the model is.
+    /// Facts about the model.
     pub facts: ModelFacts,
     /// The format's own metadata.
     pub metadata: Value,
@@ -130,11 +131,11 @@ pub struct Inspection<'a> {
     pub tensors: Vec<InspectedTensor<'a>>,
     /// The weights that are stored as several of the tensors.
     pub weights: Schemes,
-    /// Features of this format alone.
+    /// Features that only this format has.
     pub details: Value,
-    /// The pins of the file: see [`Model::pins`].
+    /// The pins of the file. See [`Model::pins`].
     pub pins: Vec<Pin>,
-    /// The signature beside the model, if the caller has looked for it: see [`Model::detached_signature`].
+    /// The signature next to the model, if the caller has looked for it. See [`Model::detached_signature`].
     #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
     pub signature: Option<modelfmt_model::signed::DetachedSignature>,
     hash: bool,
@@ -142,21 +143,22 @@ pub struct Inspection<'a> {
 }
 
 impl<'a> Inspection<'a> {
-    /// Sums over the selected tensors.
+    /// Returns sums over the selected tensors.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals::of(self.tensors.iter().map(|tensor| tensor.info))
     }
 
-    /// The selected tensors, grouped by the parts of their names, which end at a dot or a slash. Each group comes before its
-    /// members.
+    /// Returns the selected tensors, grouped by the parts of their names, which end at a dot or a slash. Each
+    /// group comes before its members.
     #[must_use]
     pub fn tree(&self) -> Vec<TreeNode<'a>> {
         tree::tree(self.tensors.iter().map(|tensor| tensor.info))
     }
 
-    /// The selected tensors in a short list: groups whose names differ only in a number, such as layers or experts, are one group if
-    /// their members have the same names and shapes. `None` if there are no such groups.
+    /// Returns the selected tensors as a short list: groups whose names differ only in a number, such as
+    /// layers or experts, are one group if their members have the same names and shapes. `None` if there are
+    /// no such groups.
     #[must_use]
     pub fn folded(&self) -> Option<Vec<FoldedRow<'a>>> {
         fold::fold(&self.tensors.iter().map(|tensor| tensor.info).collect::<Vec<_>>())
@@ -173,15 +175,15 @@ pub struct InspectedTensor<'a> {
     pub location: Location,
     /// BLAKE3-256 of its values, uncompressed.
     pub blake3: Option<blake3::Hash>,
-    /// Scales and zero points that the file has for it, or why they cannot be read.
+    /// The scales and zero points that the file has for it, or the reason why they cannot be read.
     pub quant: Option<Result<Quant, String>>,
 }
 
 /// Lists the content of a file.
 ///
 /// # Errors
-/// [`Error::NothingSelected`](modelfmt_model::Error::NothingSelected) if no name matches; if the metadata does not decode, a file
-/// of a set is missing, or, with hashes, values cannot be read.
+/// [`Error::NothingSelected`](modelfmt_model::Error::NothingSelected) if no name matches; other errors if the
+/// metadata cannot be decoded, a file of a set is missing, or, with hashes, values cannot be read.
 pub fn inspect<'m>(
     model: &'m Model,
     options: &InspectOptions,
@@ -267,15 +269,15 @@ impl Serialize for Inspection<'_> {
     }
 }
 
-/// What is known about a model.
+/// Collects the facts about a model.
 #[cfg(feature = "bom")]
 pub(crate) fn facts(model: &Model) -> Result<ModelFacts> {
     Ok(ModelFacts::with(model, &weights(model, &InspectOptions::new())?.0))
 }
 
-/// The weights that are stored as several tensors: all of them, and the selected ones.
+/// Finds the weights that are stored as several tensors: all of them, and the selected ones.
 fn weights(model: &Model, options: &InspectOptions) -> Result<(Schemes, Schemes)> {
-    // Of a file elsewhere, many small tensors would be many requests.
+    // In a remote file, reading many small tensors would take many requests.
     #[cfg(not(target_arch = "wasm32"))]
     let reads = model.input_paths().next().is_some();
     #[cfg(target_arch = "wasm32")]
@@ -284,7 +286,7 @@ fn weights(model: &Model, options: &InspectOptions) -> Result<(Schemes, Schemes)
     let mut shown = all.clone();
     if let Some(globs) = &options.tensors {
         let names = |position: usize| model.container().info(position).map(|info| info.name);
-        let is_shown = |weight: &Stored| {
+        let is_shown = |weight: &StoredWeight| {
             globs.is_match(&weight.name) || weight.parts().filter_map(names).any(|name| globs.is_match(name))
         };
         shown.weights.retain(is_shown);
@@ -305,7 +307,7 @@ impl Serialize for Weights<'_> {
 }
 
 struct Weight<'a> {
-    weight: &'a Stored,
+    weight: &'a StoredWeight,
     model: &'a Model,
 }
 
@@ -352,7 +354,7 @@ impl Serialize for Row<'_> {
         row.serialize_entry("nbytes", &info.nbytes)?;
         row.serialize_entry("has_data", &info.has_data)?;
         row.serialize_entry("file", &location.file)?;
-        // Compressed or strided values do not lie contiguously at an offset.
+        // Compressed or strided values are not contiguous at an offset.
         let is_made = matches!(location.encoding, Encoding::Deflate | Encoding::Strided);
         row.serialize_entry("offset", &location.offset.filter(|_| !is_made))?;
         row.serialize_entry("stored_nbytes", &location.stored_nbytes)?;

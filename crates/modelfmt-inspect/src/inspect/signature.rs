@@ -1,4 +1,4 @@
-//! What is said of the signatures of a model, in lines for people.
+//! Describes the signatures of a model in lines for people to read.
 
 use modelfmt_core::value::Value;
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
@@ -7,13 +7,14 @@ use modelfmt_rules::wording::Printable;
 
 use super::Inspection;
 
-/// The maximum number of characters of a problem.
+/// The maximum number of characters of an error that is shown.
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
 const LONGEST: usize = 200;
 
 impl Inspection<'_> {
-    /// Lines about the signature beside the model, if the caller has looked for it, and about the seal inside it. Without trusted keys,
-    /// they repeat only what the signatures claim. Characters that would disturb a terminal are escaped.
+    /// Returns lines about the signature next to the model, if the caller has looked for it, and about the
+    /// seal inside the model. Without trusted keys, they only repeat what the signatures claim. Characters
+    /// that would disturb a terminal are escaped.
     #[must_use]
     pub fn signature_lines(&self) -> Vec<String> {
         #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
@@ -27,7 +28,7 @@ impl Inspection<'_> {
 }
 
 #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
-/// A line about a signature. Without a trusted key, this is only what the signature claims.
+/// Returns a line about a signature. Without a trusted key, it only repeats what the signature claims.
 fn line(signature: &DetachedSignature) -> String {
     let path = signature.path.display().to_string();
     let key = signature.key_id.as_deref();
@@ -41,7 +42,7 @@ fn line(signature: &DetachedSignature) -> String {
     format!("signature  {}: {verdict}", Printable(&path))
 }
 
-/// Lines about the seal in a file: who has signed it, who can open it, and its pin.
+/// Returns lines about the seal in a file: who has signed the file, who can open it, and its pin.
 fn inside(details: &Value) -> Vec<String> {
     let Some(statement) = details.get("statement").and_then(Value::as_str) else { return Vec::new() };
     let items = |value: Option<&Value>| -> Vec<Value> {

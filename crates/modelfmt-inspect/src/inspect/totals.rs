@@ -75,7 +75,7 @@ impl Serialize for ByDType<'_> {
     }
 }
 
-/// Sums with the key and the value of their name, and the depth if there is one.
+/// A JSON row of sums: the key and the value of its name, and its depth if there is one.
 pub(super) struct Row<'a>(
     pub(super) &'static str,
     pub(super) &'a str,

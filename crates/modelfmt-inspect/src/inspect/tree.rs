@@ -7,44 +7,44 @@ use serde::ser::{Serialize, Serializer};
 
 use super::totals::{Row, Sums};
 
-/// A group of tensors whose names have a common prefix, or a tensor.
+/// A group of tensors whose names have a common prefix, or a single tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreeNode<'a> {
-    /// The common prefix, with the `.` or `/` at its end; or the name of the tensor.
+    /// The common prefix, including the `.` or `/` at its end; for a tensor, its name.
     pub prefix: &'a str,
     /// The part of `prefix` after the prefix of the enclosing group.
     pub label: &'a str,
-    /// The number of groups around it.
+    /// The number of enclosing groups.
     pub depth: usize,
     /// Sums over its tensors.
     pub sums: Sums,
-    /// The position of the tensor among those that were inspected; `None` for a group.
+    /// The position of the tensor among the inspected tensors; `None` for a group.
     pub tensor: Option<usize>,
 }
 
-/// The maximum depth of groups. Below it, the rest of a name is not split: names come from the file and can have any number of
-/// parts.
+/// The maximum depth of groups. Beyond it, the rest of a name is not split, because names come from the file
+/// and can have any number of parts.
 const MAX_DEPTH: usize = 16;
 
 /// A group or a tensor.
 pub(super) struct Node<'a> {
-    /// The name of a tensor in the group, and the end of the prefix in it that all tensors share.
+    /// The name of a tensor in the group, and the length of the prefix that all tensors of the group share.
     pub(super) name: &'a str,
     pub(super) end: usize,
     pub(super) sums: Sums,
     pub(super) tensor: Option<usize>,
-    /// Members, in the order of the file. Their numbers are larger than that of the group.
+    /// The members, in file order. Their numbers are larger than the number of the group.
     pub(super) children: Vec<usize>,
 }
 
-/// The groups and their tensors, each group before its members, in the order of the given tensors. A group with only one member is
-/// merged with it.
+/// Returns the groups and their tensors, each group before its members, in the order of the given tensors. A
+/// group with only one member is merged with that member.
 pub(super) fn tree<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Vec<TreeNode<'a>> {
     branches(&nodes(tensors))
 }
 
-/// The groups and the tensors in them. The first is the group of all.
+/// Returns the groups and the tensors in them. The first node is the group of all tensors.
 pub(super) fn nodes<'a>(tensors: impl Iterator<Item = TensorInfo<'a>>) -> Vec<Node<'a>> {
     let root = Node { name: "", end: 0, sums: Sums::default(), tensor: None, children: Vec::new() };
     let mut nodes = vec![root];
@@ -139,7 +139,7 @@ mod tests {
             shown(&names),
             ["embed.weight 3", "model.layers. 9", "-1. 6", "--w 3", "--b 3", "-0/w 3", "head 3"]
         );
-        // A name may be a prefix of others, end in a dot, or occur twice.
+        // A name may be a prefix of other names, end in a dot, or occur twice.
         assert_eq!(shown(&["a", "a.", "a..b", "a", ""]), ["a 3", "a. 3", "a..b 3", "a 3", " 3"]);
         assert!(shown(&[]).is_empty());
     }

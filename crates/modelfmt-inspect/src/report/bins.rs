@@ -1,15 +1,16 @@
-//! A histogram in one pass: its range need not be known before.
+//! A histogram that is made in one pass. Its range need not be known in advance.
 //!
-//! The bins lie evenly around zero, and the range is a power of two. For a value outside of it the range doubles, and each two bins
-//! become one, exactly; so the result depends neither on the order of the values nor on how they were split.
+//! The bins are spread evenly around zero, and the range is a power of two. If a value is outside the range,
+//! the range doubles, and every two bins are merged into one. This is exact, so the result depends neither on
+//! the order of the values nor on how they were split.
 
 use std::ops::Range;
 
 /// The number of bins on each side of zero.
 const SIDE: usize = 256;
-/// SIDE is 2^8.
+/// The base-2 logarithm of `SIDE`.
 const SIDE_BITS: i32 = 8;
-/// The exponent of the smallest range, for which the width of a bin is still a number.
+/// The exponent of the smallest range for which the width of a bin is still a normal number.
 const LEAST: i32 = -960;
 
 /// A histogram of finite values.
@@ -76,7 +77,7 @@ impl Bins {
         self.counts = counts;
     }
 
-    /// The counts from the first value to the last, in at most `most` columns of equal width.
+    /// Returns the counts from the first occupied bin to the last, in at most `most` columns of equal width.
     pub(super) fn columns(&self, most: usize) -> Vec<u64> {
         let Range { start, end } = self.occupied();
         let occupied = self.counts.get(start..end).unwrap_or_default();
@@ -91,21 +92,22 @@ impl Bins {
     }
 }
 
-/// The largest integer that is not above a number within ±256. The function of the standard library is a call on old processors.
+/// Returns the largest integer that is not above a number within ±256. On old processors, the function of the
+/// standard library is a call.
 #[expect(clippy::cast_possible_truncation, reason = "the number is small")]
 fn floor(number: f64) -> i32 {
     let near = number as i32;
     near - i32::from(number < f64::from(near))
 }
 
-/// The smallest exponent with |value| < 2^exponent, and at least [`LEAST`].
+/// Returns the smallest exponent such that |value| < 2^exponent, but at least [`LEAST`].
 fn exponent(value: f64) -> i32 {
     let bits = value.to_bits() >> 52 & 0x7ff;
     let exponent = i32::try_from(bits).unwrap_or(0) - 1022;
     exponent.max(LEAST)
 }
 
-/// 2^exponent, for exponents of normal numbers.
+/// Returns 2^exponent, for exponents of normal numbers.
 fn power(exponent: i32) -> f64 {
     f64::from_bits(u64::try_from(exponent + 1023).unwrap_or(0) << 52)
 }

@@ -1,8 +1,8 @@
-//! Charts as inline SVG. Their colours are those of the page's style.
+//! Draws charts as inline SVG. Their colours come from the page's style.
 
 use super::html::Html;
 
-/// The most columns of a histogram.
+/// The maximum number of columns of a histogram.
 pub(super) const COLUMNS: usize = 40;
 /// The height of a histogram, in its own units.
 const HEIGHT: u64 = 20;
@@ -29,29 +29,29 @@ impl HeatMap {
 }
 
 fn level(mean: f64, (least, most): (f64, f64)) -> u8 {
-    // Halves, so that the difference of two large numbers is finite.
+    // Divide by two first, so that the difference of two large numbers is finite.
     let part = (mean / 2.0 - least / 2.0) / (most / 2.0 - least / 2.0);
     let limits = (1..LEVELS).map(|limit| f64::from(limit) / f64::from(LEVELS));
     limits.fold(0, |level, limit| level + u8::from(part >= limit))
 }
 
-/// A part of a whole, from 0 to 1.
+/// Returns a part as a fraction of the whole, from 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "it is the length of a bar")]
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / (whole as f64).max(1.0)
 }
 
-/// A bar of a length from 0 to 1.
+/// Draws a bar of a length from 0 to 1.
 pub(super) fn bar(part: f64, html: &mut Html) {
     let width = if part.is_nan() { 0.0 } else { (part.clamp(0.0, 1.0) * 1000.0).round() };
     html.markup(
         "<svg class=bar viewBox=\"0 0 1000 1\" preserveAspectRatio=none aria-hidden=true><path d=\"M0 0h",
     );
-    // What is there has a visible bar.
+    // A part that is not zero has a visible bar.
     html.text(if part > 0.0 { width.max(4.0) } else { width }).markup("v1H0z\"/></svg>");
 }
 
-/// Parts of a whole side by side, with the classes of colours.
+/// Draws the parts of a whole next to each other. Each part has the class of its colour.
 pub(super) fn stack(parts: &[(u64, &'static str)], html: &mut Html) {
     let whole = parts.iter().map(|(part, _)| u128::from(*part)).sum::<u128>().max(1);
     html.markup("<svg class=stack viewBox=\"0 0 1000 1\" preserveAspectRatio=none aria-hidden=true>");
@@ -66,7 +66,7 @@ pub(super) fn stack(parts: &[(u64, &'static str)], html: &mut Html) {
     html.markup("</svg>");
 }
 
-/// A histogram.
+/// Draws a histogram.
 pub(super) fn histogram(columns: &[u64], html: &mut Html) {
     let most = u128::from(columns.iter().copied().max().unwrap_or(0).max(1));
     html.markup("<svg class=hist viewBox=\"0 0 ").text(columns.len().max(1)).markup(" ").text(HEIGHT);
@@ -81,7 +81,8 @@ pub(super) fn histogram(columns: &[u64], html: &mut Html) {
     html.markup("V").text(HEIGHT).markup("z\"/></svg>");
 }
 
-/// A heat map. The most frequent level is the background, and each other one a path of horizontal strokes.
+/// Draws a heat map. The most frequent level is the background, and each other level is a path of horizontal
+/// strokes.
 pub(super) fn heat_map(map: &HeatMap, html: &mut Html) {
     const CLASSES: [&str; LEVELS as usize] = ["l0", "l1", "l2", "l3", "l4", "l5"];
     let mut counts = [0_usize; LEVELS as usize];
@@ -105,7 +106,7 @@ pub(super) fn heat_map(map: &HeatMap, html: &mut Html) {
     html.markup("</svg>");
 }
 
-/// The cells of a level as strokes, each from the end of the one before.
+/// Draws the cells of a level as strokes, each relative to the end of the previous stroke.
 fn strokes(map: &HeatMap, level: Option<u8>, html: &mut Html) {
     let (mut x, mut y, mut begun) = (0_usize, 0_usize, false);
     for (row, cells) in map.levels.chunks(map.across.max(1)).enumerate() {
@@ -126,12 +127,12 @@ fn strokes(map: &HeatMap, level: Option<u8>, html: &mut Html) {
     }
 }
 
-/// `to - from`.
+/// Returns `to - from`.
 fn signed(to: usize, from: usize) -> i64 {
     i64::try_from(to).unwrap_or(0) - i64::try_from(from).unwrap_or(0)
 }
 
-/// Equal neighbours, and how many there are.
+/// Groups equal neighbours, and returns each with the size of its group.
 fn runs<T: PartialEq + Copy>(items: impl Iterator<Item = T>) -> impl Iterator<Item = (T, usize)> {
     let mut items = items.peekable();
     std::iter::from_fn(move || {

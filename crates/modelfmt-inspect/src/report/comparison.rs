@@ -1,4 +1,4 @@
-//! How two models differ.
+//! Shows how two models differ.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,13 +10,13 @@ use super::values::{key, more, value};
 use super::{charts, grouped};
 use crate::diff::{Changed, Diff, MetadataDiff};
 
-/// The most rows of a list.
+/// The maximum number of rows of a list.
 const LISTED: usize = 1000;
-/// The most tensors of a layer that are listed.
+/// The maximum number of tensors that are listed for a layer.
 const OF_LAYER: usize = 100;
-/// A list of at most so many rows is open.
+/// The maximum number of rows of a list that is open from the beginning.
 const FEW: usize = 20;
-/// The most characters of a name.
+/// The maximum number of characters of a name.
 const NAME: usize = 160;
 
 pub(super) fn comparison(a: &Subject<'_>, b: &Subject<'_>, diff: &Diff, html: &mut Html) {
@@ -76,25 +76,26 @@ const fn is_recast(changed: &Changed) -> bool {
     changed.dtype.is_some() || changed.schemes.is_some()
 }
 
-/// The tensors that both models have and whose names begin alike.
+/// Tensors that both models have and whose names begin alike.
 #[derive(Default)]
 struct Layer<'d> {
     name: &'d str,
     tensors: u64,
     changed: Vec<&'d Changed>,
-    /// The sums of the squares of a, and of a − b, over the tensors where both are known.
+    /// The sums of the squares of a, and of a − b, over the tensors for which both are known.
     squares: (f64, f64),
 }
 
 impl Layer<'_> {
-    /// ‖a − b‖ / ‖a‖ over the whole layer.
+    /// Returns ‖a − b‖ / ‖a‖ over the whole layer.
     fn change(&self) -> f64 {
         let (of_a, of_both) = self.squares;
         if of_both == 0.0 { 0.0 } else { (of_both / of_a).sqrt() }
     }
 }
 
-/// The layer of a tensor: its name up to the first part that is a number, or without its last part.
+/// Returns the layer of a tensor: its name up to the first part that is a number, otherwise without its last
+/// part.
 fn layer_of(name: &str) -> &str {
     let mut begin = 0;
     for (at, _) in name.match_indices(['.', '/']) {
@@ -107,7 +108,7 @@ fn layer_of(name: &str) -> &str {
     name.get(..begin.saturating_sub(1)).filter(|before| !before.is_empty()).unwrap_or(name)
 }
 
-/// The layers with changes, those that changed most first.
+/// Returns the layers with changes, the most changed first.
 fn layers<'d>(a: &'d Subject<'_>, b: &Subject<'_>, diff: &'d Diff) -> Vec<Layer<'d>> {
     let (mut layers, mut places) = (Vec::<Layer<'d>>::new(), HashMap::new());
     let mut place = |name: &'d str, layers: &mut Vec<Layer<'d>>| {
@@ -129,7 +130,7 @@ fn layers<'d>(a: &'d Subject<'_>, b: &Subject<'_>, diff: &'d Diff) -> Vec<Layer<
         let Some(layer) = layers.get_mut(at) else { continue };
         layer.tensors += 1;
         let Some(values) = a.values(position) else { continue };
-        // A tensor of another shape has no distance.
+        // If a tensor has another shape, there is no distance.
         let rmse = match change {
             None => Some(0.0),
             Some(change) => change.norms.and_then(|norms| norms.rmse),
@@ -154,12 +155,12 @@ const fn count(elements: u64) -> f64 {
     elements as f64
 }
 
-/// The largest finite number, by which the others are drawn.
+/// Returns the largest finite number. The other numbers are drawn relative to it.
 fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.filter(|number| number.is_finite()).fold(0.0, f64::max)
 }
 
-/// The length of a bar: full for what is no number.
+/// Returns the length of a bar. If the change is not a finite number, the bar is full.
 fn part(change: f64, most: f64) -> f64 {
     if change == 0.0 {
         0.0
@@ -209,7 +210,7 @@ fn changes(layers: &[Layer<'_>], html: &mut Html) {
     html.markup("</section>\n");
 }
 
-/// What differs in a tensor.
+/// Shows what differs in a tensor.
 fn how(change: &Changed, html: &mut Html) {
     let mut before = "";
     if let Some([a, b]) = &change.schemes {
@@ -233,7 +234,7 @@ fn how(change: &Changed, html: &mut Html) {
     }
 }
 
-/// The changes of types, by type.
+/// Shows the changes of dtypes, by dtype.
 fn kinds(diff: &Diff, html: &mut Html) {
     let mut kinds: Vec<((String, String), u64)> = Vec::new();
     let mut places = HashMap::new();

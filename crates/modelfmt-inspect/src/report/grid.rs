@@ -1,17 +1,17 @@
-//! The mean magnitude of the values in each block of a matrix, of a small number of blocks.
+//! The mean magnitude of the values in each block of a matrix, for a small number of blocks.
 
-/// The matrix as which a tensor is shown: its first dimension, and all others together. A vector is one row.
+/// A tensor as a matrix: its first dimension, and all other dimensions together. A vector is one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     rows: u64,
     columns: u64,
-    /// The numbers of blocks down and across.
+    /// The numbers of blocks, vertically and horizontally.
     pub(super) down: u64,
     pub(super) across: u64,
 }
 
 impl Shape {
-    /// The matrix of a tensor of this shape, in at most `side` blocks each way.
+    /// Returns the matrix for a tensor of this shape, with at most `side` blocks in each direction.
     pub(super) fn of(shape: &[u64], side: usize) -> Self {
         let mut long = shape.iter().copied().filter(|&len| len != 1);
         let first = long.next().unwrap_or(1);
@@ -23,34 +23,34 @@ impl Shape {
         Self { rows, columns, down: rows.min(side), across: columns.min(side) }
     }
 
-    /// The block of a row.
+    /// Returns the block of a row.
     fn band(&self, row: u64) -> u64 {
         share(row, self.down, self.rows)
     }
 
-    /// The first row of a block.
+    /// Returns the first row of a block.
     fn begin(&self, band: u64) -> u64 {
         u64::try_from((u128::from(band) * u128::from(self.rows)).div_ceil(u128::from(self.down.max(1))))
             .unwrap_or(u64::MAX)
     }
 }
 
-/// `at * parts / whole`.
+/// Returns `at * parts / whole`.
 fn share(at: u64, parts: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(at) * u128::from(parts) / u128::from(whole.max(1))).unwrap_or(u64::MAX)
 }
 
-/// The sums of the magnitudes, and the numbers of values, of the blocks that a piece of a tensor touches.
+/// For each block that a piece of a tensor touches, the sum of the magnitudes and the number of values.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     pub(super) shape: Shape,
-    /// The first band of blocks.
+    /// The first row of blocks.
     top: u64,
     cells: Vec<(f64, u64)>,
 }
 
 impl Grid {
-    /// An empty grid for `count` elements from `first` on.
+    /// Returns an empty grid for `count` elements, beginning at `first`.
     pub(super) fn new(shape: Shape, first: u64, count: u64) -> Self {
         let columns = shape.columns.max(1);
         let top = shape.band(first / columns);
@@ -60,7 +60,7 @@ impl Grid {
         Self { shape, top, cells: vec![(0.0, 0); cells] }
     }
 
-    /// Adds the values from the element `first` on.
+    /// Adds values, beginning at the element `first`.
     pub(super) fn add(&mut self, first: u64, values: &[f64]) {
         let Self { shape, top, cells } = self;
         let (mut row, mut column) = (first / shape.columns.max(1), first % shape.columns.max(1));
@@ -70,7 +70,7 @@ impl Grid {
         };
         let mut rest = values;
         while !rest.is_empty() {
-            // The rows of one band.
+            // The rows in one row of blocks.
             let band = shape.band(row);
             let next = shape.begin(band.saturating_add(1));
             let at =
@@ -106,14 +106,14 @@ impl Grid {
         }
     }
 
-    /// The means, row by row; `None` where no value is finite.
+    /// Returns the means, row by row; `None` where no value is finite.
     #[expect(clippy::cast_precision_loss, reason = "a few levels are shown")]
     pub(super) fn means(&self) -> Vec<Option<f64>> {
         self.cells.iter().map(|&(sum, count)| (count > 0).then(|| sum / count as f64)).collect()
     }
 }
 
-/// The sum of what `of` makes of each value, in a fixed order that vectors of the processor can follow.
+/// Returns the sum of `of(value)` over all values, in a fixed order that allows vector instructions.
 pub(super) fn sum(values: &[f64], of: impl Fn(f64) -> f64) -> f64 {
     const LANES: usize = 8;
     let (rows, rest) = values.as_chunks::<LANES>();
@@ -140,7 +140,7 @@ fn add(cell: &mut (f64, u64), values: &[f64]) {
 mod tests {
     use super::*;
 
-    /// Each element on its own, by the definition.
+    /// Computes the means element by element, from the definition.
     fn naive(shape: Shape, values: &[f64]) -> Vec<Option<f64>> {
         let mut cells = vec![(0.0, 0_u64); usize::try_from(shape.down * shape.across).unwrap()];
         for (at, value) in values.iter().enumerate() {

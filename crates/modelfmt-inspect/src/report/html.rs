@@ -1,5 +1,5 @@
-//! Text that becomes HTML. Markup comes only from literals of this crate, and everything else is escaped, so that no text of a model
-//! can become markup by mistake.
+//! Builds HTML. Markup comes only from literals of this crate, and all other text is escaped, so that no text
+//! of a model can become markup by mistake.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -13,27 +13,27 @@ use super::grouped;
 pub(super) struct Html(String);
 
 impl Html {
-    /// Adds markup: a literal, never text of a model.
+    /// Adds markup, which must be a literal and never text of a model.
     pub(super) fn markup(&mut self, markup: &'static str) -> &mut Self {
         self.0.push_str(markup);
         self
     }
 
-    /// Adds text, for an element or a quoted attribute. Characters with a meaning in HTML are escaped, and characters that nobody sees
-    /// or that change the direction of a text are shown by their number.
+    /// Adds text, for an element or a quoted attribute. Characters with a meaning in HTML are escaped.
+    /// Characters that are invisible or change the direction of the text are shown by their numbers.
     pub(super) fn text(&mut self, text: impl Display) -> &mut Self {
         // Writing to a string does not fail.
         let _ = write!(Escaped(&mut self.0), "{text}");
         self
     }
 
-    /// Adds at most `max` characters of a text, and how many it has if there are more.
+    /// Adds at most `max` characters of a text. If the text is longer, also adds its length.
     pub(super) fn cut_text(&mut self, text: &str, max: usize) -> &mut Self {
         let cut = cut(text, max);
         self.text(cut.unwrap_or(text)).length(cut.is_some(), text)
     }
 
-    /// The same as code.
+    /// Does the same as `cut_text`, but marks the text as code.
     pub(super) fn code(&mut self, text: &str, max: usize) -> &mut Self {
         let cut = cut(text, max);
         self.markup("<code>").text(cut.unwrap_or(text)).markup("</code>").length(cut.is_some(), text)
@@ -48,7 +48,7 @@ impl Html {
         self
     }
 
-    /// Adds a number with four digits, or with six if it is an integer.
+    /// Adds a number with four digits, or with six digits if it is an integer.
     pub(super) fn number(&mut self, number: f64) -> &mut Self {
         if number.fract() == 0.0 {
             return self.text(G6(number));
@@ -61,7 +61,7 @@ impl Html {
     }
 }
 
-/// The first `max` characters, if there are more.
+/// Returns the first `max` characters, if there are more.
 fn cut(text: &str, max: usize) -> Option<&str> {
     text.char_indices().nth(max).and_then(|(end, _)| text.get(..end))
 }
@@ -86,7 +86,7 @@ impl fmt::Write for Escaped<'_> {
     }
 }
 
-/// Whether HTML does not allow a character: Unicode has none there, and never will.
+/// Checks whether a character is a noncharacter of Unicode, which HTML does not allow.
 const fn is_noncharacter(c: char) -> bool {
     matches!(c, '\u{fdd0}'..='\u{fdef}') || c as u32 & 0xfffe == 0xfffe
 }

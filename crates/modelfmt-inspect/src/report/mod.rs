@@ -1,9 +1,10 @@
-//! A page about a model, or about two and how they differ: one HTML file that needs nothing else, neither scripts nor anything from
-//! elsewhere.
+//! Makes a page about a model, or about two models and how they differ: one HTML file that needs no scripts
+//! and no other files.
 //!
-//! A page shows what the model is, what [`check`](crate::check) and [`verify`](Model::verify) say of it, its signatures, its tensors
-//! with histograms and heat maps of their values, its metadata and its files. Each byte of a model counts as hostile: its texts are
-//! escaped, long ones are cut, and a Content-Security-Policy forbids everything but the page's own style. The same files give the same
+//! A page shows facts about the model, the results of [`check`](crate::check) and [`verify`](Model::verify),
+//! its signatures, its tensors with histograms and heat maps of their values, its metadata and its files.
+//! Every byte of a model is treated as hostile: its texts are escaped, long ones are cut, and a
+//! Content-Security-Policy forbids everything except the page's own style. The same files give the same
 //! bytes.
 //!
 //! ```
@@ -37,7 +38,7 @@ use crate::inspect::facts::grouped;
 use html::Html;
 use subject::Subject;
 
-/// The page's style. Its hash is in the policy of the page.
+/// The page's style. The policy of the page contains its hash.
 const STYLE: &str = include_str!("style.css");
 
 /// The beginning of a page. The policy allows this style, by its hash, and nothing else.
@@ -76,31 +77,33 @@ pub struct Report {
 }
 
 impl Report {
-    /// The page: HTML in UTF-8, with a newline at its end.
+    /// Returns the page: HTML in UTF-8, with a newline at its end.
     #[must_use]
     pub fn html(&self) -> &str {
         &self.html
     }
 
-    /// The page.
+    /// Returns the page as an owned string.
     #[must_use]
     pub fn into_html(self) -> String {
         self.html
     }
 
-    /// Whether neither `check` nor `verify` has found a fault.
+    /// Checks that neither `check` nor `verify` has found a fault.
     #[must_use]
     pub const fn is_ok(&self) -> bool {
         self.is_ok
     }
 }
 
-/// Makes a page about a model, and with another one, about how that differs. Values are read once for check, charts and statistics,
-/// once more for the hashes of formats that have them, and once more to compare two models. Faults of a file are shown and are no
-/// errors; to show whose signatures are good, open the model with the keys that you trust.
+/// Makes a page about a model. With `other`, the page also shows how the two models differ. Values are read
+/// once for checks, charts and statistics, once more for the hashes of formats that have them, and once more
+/// to compare two models. Faults in a file are shown on the page and are not errors. To show which signatures
+/// are good, open the model with the keys that you trust.
 ///
 /// # Errors
-/// If a model has no list of tensors, its index or metadata cannot be read, or the progress callback stops the work.
+/// If a model has no list of tensors, if its index or metadata cannot be read, or if the progress callback
+/// stops the work.
 pub fn report(
     model: &Model,
     other: Option<&Model>,
@@ -142,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Base64 of RFC 4648.
+    /// Encodes Base64 (RFC 4648).
     fn base64(bytes: &[u8]) -> String {
         const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let mut text = String::new();
@@ -160,7 +163,7 @@ mod tests {
     fn the_policy_allows_the_style() {
         let hash = base64(&Sha256::digest(STYLE));
         assert!(HEAD.contains(&format!("style-src 'sha256-{hash}';")), "{hash}");
-        // The end of the style is that of its element.
+        // The style must not contain the end tag of its element.
         assert!(!STYLE.contains('<'));
     }
 }

@@ -1,5 +1,5 @@
-//! What a report shows of a tensor's values: where they lie, and how large they are where. It is made in the pass of
-//! [`check`](crate::check), piece by piece; the pieces are joined in their order.
+//! What a report shows about a tensor's values: their distribution, and their magnitudes across the tensor.
+//! It is computed in the pass of [`check`](crate::check), piece by piece; the pieces are joined in order.
 
 use modelfmt_core::{AnyError, TensorInfo};
 use modelfmt_model::error::Result;
@@ -9,10 +9,11 @@ use super::bins::Bins;
 use super::grid::{Grid, Shape, sum};
 use crate::check::Piece;
 
-/// The number of bytes that are decoded at once: a multiple of every block, and so few that the numbers stay in the cache.
+/// The number of bytes that are decoded at once: a multiple of every block size, and small enough that the
+/// numbers stay in the cache.
 const AT_ONCE: usize = 1 << 15;
 
-/// The values of a tensor, or of a piece of it.
+/// Statistics of the values of a tensor, or of a piece of a tensor.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     /// The number of finite values.
@@ -32,7 +33,7 @@ impl Profile {
         Self { count: 0, min, max, sum: 0.0, squares: 0.0, bins: Bins::default(), grid }
     }
 
-    /// The profile of a piece; `None` for values that are not numbers.
+    /// Returns the profile of a piece; `None` if its values are not numbers.
     pub(super) fn of(piece: &Piece<'_>, side: usize) -> Result<Option<Self>> {
         let info = piece.model.info(piece.position)?;
         if !is_numeric(info.dtype) || !piece.is_numeric {
@@ -82,7 +83,7 @@ impl Profile {
         self.grid.add(first, numbers);
     }
 
-    /// Adds the piece after this one.
+    /// Adds the next piece.
     pub(super) fn then(&mut self, next: &Self) {
         self.count = self.count.saturating_add(next.count);
         (self.min, self.max) = (self.min.min(next.min), self.max.max(next.max));
@@ -91,12 +92,12 @@ impl Profile {
         self.grid.merge(&next.grid);
     }
 
-    /// An empty profile of a whole tensor.
+    /// Returns an empty profile of a whole tensor.
     pub(super) fn whole(info: &TensorInfo<'_>, side: usize) -> Self {
         Self::new(Grid::new(Shape::of(info.shape, side), 0, info.elements()))
     }
 
-    /// The mean and the standard deviation of the population.
+    /// Returns the mean and the population standard deviation.
     #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
     pub(super) fn moments(&self) -> (f64, f64) {
         let count = self.count as f64;

@@ -7,14 +7,14 @@ use super::html::Html;
 use super::subject::Subject;
 use super::{charts, grouped, tree, values, verdicts};
 
-/// The most characters of a name.
+/// The maximum number of characters of a name.
 const NAME: usize = 160;
-/// The most files that are listed.
+/// The maximum number of files that are listed.
 const FILES: usize = 1000;
-/// The classes of the colours of types.
+/// The CSS classes for the colours of dtypes.
 const COLORS: [&str; 8] = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"];
 
-/// Everything about a model; `letter` names it if there are two.
+/// Writes everything about a model. `letter` names the model if there are two.
 pub(super) fn model(subject: &Subject<'_>, letter: Option<&'static str>, html: &mut Html) {
     html.markup("<article>\n");
     head(subject, letter, html);

@@ -1,4 +1,4 @@
-//! What a report shows of one model, from the functions that the other commands use.
+//! Collects what a report shows about one model, with the functions of the other commands.
 
 use std::collections::HashMap;
 
@@ -14,25 +14,25 @@ use crate::bom::Stated;
 use crate::check::{CheckReport, check_and};
 use crate::inspect::{InspectOptions, Inspection, inspect};
 
-/// A model with everything that is shown of it.
+/// A model with everything that is shown about it.
 #[derive(Debug)]
 pub(super) struct Subject<'m> {
     pub(super) inspection: Inspection<'m>,
     pub(super) stated: Stated,
-    /// The names and sizes of its files; no size if a file cannot be opened.
+    /// The names and sizes of its files. If a file cannot be opened, its size is `None`.
     pub(super) files: Vec<(String, Option<u64>)>,
-    /// Why values could not be read, if they could not.
+    /// The findings, or the reason why values could not be read.
     pub(super) check: Result<CheckReport, String>,
     pub(super) verification: Verification,
-    /// By the positions of tensors.
+    /// The values to show, by the positions of tensors.
     values: HashMap<usize, Values>,
-    /// The first tensor over the same bytes, for each tensor.
+    /// For each tensor, the first tensor that shares its bytes.
     firsts: HashMap<usize, usize>,
-    /// How many tensors have no charts because there are too many.
+    /// The number of tensors that have no charts because there are too many tensors.
     pub(super) without_charts: usize,
 }
 
-/// What is shown of the values of a tensor.
+/// What is shown about the values of a tensor.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
     pub(super) count: u64,
@@ -66,8 +66,8 @@ impl Values {
 }
 
 impl<'m> Subject<'m> {
-    /// Reads a model: its values once, and once more where the format has hashes of them. Faults of its values are shown and are
-    /// no errors.
+    /// Reads a model: its values once, and once more if the format has hashes of them. Faults in its values
+    /// are shown and are not errors.
     pub(super) fn of(
         model: &'m Model,
         options: &ReportOptions,
@@ -132,12 +132,12 @@ impl<'m> Subject<'m> {
         })
     }
 
-    /// What is known of the values of the tensor at a position.
+    /// Returns what is known about the values of the tensor at a position.
     pub(super) fn values(&self, position: usize) -> Option<&Values> {
         self.values.get(self.firsts.get(&position).unwrap_or(&position))
     }
 
-    /// Whether neither `check` nor `verify` has found a fault.
+    /// Checks that neither `check` nor `verify` has found a fault.
     pub(super) fn is_ok(&self) -> bool {
         self.check.as_ref().is_ok_and(CheckReport::is_ok) && self.verification.is_ok()
     }
@@ -147,15 +147,16 @@ fn is_cancelled(error: &Error) -> bool {
     matches!(error, Error::File { error: AnyError::Cancelled, .. })
 }
 
-/// How many blocks heat maps have each way, so that a page stays small whatever the number of tensors.
+/// The number of blocks of a heat map in each direction. It is chosen so that a page stays small, however
+/// many tensors there are.
 struct Sides {
     side: usize,
-    /// Tensors of fewer bytes have no charts.
+    /// The minimum size in bytes of a tensor with charts.
     least: u64,
 }
 
 impl Sides {
-    /// The most tensors with charts.
+    /// The maximum number of tensors with charts.
     const MOST: usize = 4000;
 
     fn of(model: &Model, tensors: usize) -> Self {
@@ -170,7 +171,7 @@ impl Sides {
         Self { side, least }
     }
 
-    /// The number for a tensor of so many bytes; 0 if it has no charts.
+    /// Returns the number of blocks for a tensor of this size in bytes; 0 if it has no charts.
     const fn of_tensor(&self, nbytes: u64) -> usize {
         if nbytes < self.least { 0 } else { self.side }
     }

@@ -1,4 +1,4 @@
-//! The tensors, in groups by the parts of their names.
+//! Lists the tensors, in groups by the parts of their names.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,13 +14,13 @@ use super::{charts, grouped, verdicts};
 use crate::check::TensorFindings;
 use crate::inspect::TreeNode;
 
-/// The most groups and tensors that are listed.
+/// The maximum number of groups and tensors that are listed.
 const LISTED: usize = 10_000;
-/// So many neighbours with equal members are folded.
+/// The minimum number of adjacent groups with equal members that are folded.
 const EQUAL: usize = 3;
-/// Groups so deep are open.
+/// The depth up to which groups are open from the beginning.
 const OPEN: usize = 2;
-/// The most characters of a name.
+/// The maximum number of characters of a name.
 const NAME: usize = 120;
 
 pub(super) fn section(subject: &Subject<'_>, is_open: bool, html: &mut Html) {
@@ -44,7 +44,7 @@ pub(super) fn section(subject: &Subject<'_>, is_open: bool, html: &mut Html) {
     html.markup("</section>\n");
 }
 
-/// The end of the members of each node among all nodes.
+/// For each node, returns the index after its last member.
 fn ends(nodes: &[TreeNode<'_>]) -> Vec<usize> {
     let mut ends = vec![nodes.len(); nodes.len()];
     let mut open: Vec<usize> = Vec::new();
@@ -64,7 +64,7 @@ struct Tree<'a> {
     nodes: &'a [TreeNode<'a>],
     ends: Vec<usize>,
     findings: HashMap<&'a str, &'a TensorFindings>,
-    /// How many nodes may still be listed.
+    /// The number of nodes that may still be listed.
     left: usize,
     is_open: bool,
 }
@@ -108,7 +108,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Neighbours with equal members under one line.
+    /// Lists adjacent groups with equal members under one line.
     fn fold(&mut self, first: usize, last: usize, equal: &[usize], html: &mut Html) {
         let sums = || equal.iter().filter_map(|&at| self.nodes.get(at));
         let nbytes = sums().fold(0, |sum: u64, node| sum.saturating_add(node.sums.nbytes));
@@ -131,7 +131,8 @@ impl<'a> Tree<'a> {
         html.markup("</details>\n");
     }
 
-    /// The group at the beginning of a range, and its neighbours with members of the same names, dtypes and shapes.
+    /// Returns the group at the beginning of a range, and the groups after it whose members have the same
+    /// names, dtypes and shapes.
     fn equal(&self, range: Range<usize>) -> Vec<usize> {
         let is_group = |at: usize| self.nodes.get(at).is_some_and(|node| node.tensor.is_none());
         let mut found = vec![range.start];
@@ -147,7 +148,7 @@ impl<'a> Tree<'a> {
         found
     }
 
-    /// A number that groups with equal members share.
+    /// Returns a number that is the same for groups with equal members.
     fn kind(&self, at: usize) -> u64 {
         let mut hasher = DefaultHasher::new();
         for node in self.nodes.get(at + 1..self.end(at)).unwrap_or_default() {
@@ -197,7 +198,7 @@ fn shown(values: &Values, html: &mut Html) {
     html.markup("</div>");
 }
 
-/// The end of the line of a group.
+/// Writes the end of the line of a group.
 fn size(nbytes: u64, tensors: u64, whole: u64, html: &mut Html) {
     html.markup("<span class=z>").text(grouped(tensors)).markup(if tensors == 1 {
         " tensor, "

@@ -1,18 +1,18 @@
-//! Values of metadata, of which long ones are cut.
+//! Values of metadata. Long values are cut.
 
 use modelfmt_core::value::{Object, Value, json};
 
 use super::grouped;
 use super::html::Html;
 
-/// The most characters of a value.
+/// The maximum number of characters of a value.
 const LONGEST: usize = 600;
-/// The most characters of a key.
+/// The maximum number of characters of a key.
 const KEY: usize = 200;
-/// The most rows of a table.
+/// The maximum number of rows of a table.
 const ROWS: usize = 1000;
 
-/// A value; text without quotation marks, everything else as JSON.
+/// Writes a value: text without quotation marks, everything else as JSON.
 pub(super) fn value(value: &Value, html: &mut Html) {
     match value {
         Value::String(text) => {
@@ -35,12 +35,12 @@ pub(super) fn value(value: &Value, html: &mut Html) {
     }
 }
 
-/// A key.
+/// Writes a key.
 pub(super) fn key(key: &str, html: &mut Html) {
     html.code(key, KEY);
 }
 
-/// The members of an object, without those that are null.
+/// Writes the members of an object, without the members that are null.
 pub(super) fn table(object: &Object, html: &mut Html) {
     html.markup("<table class=kv><tbody>\n");
     let mut members = object.iter().filter(|(_, value)| !value.is_null());

@@ -1,4 +1,4 @@
-//! What `check` and `verify` say, and who has signed.
+//! Shows the results of `check` and `verify`, and the signers.
 
 use modelfmt_core::{Status, VerifyLevel};
 
@@ -8,12 +8,12 @@ use super::subject::Subject;
 use super::values::more;
 use crate::check::{CheckReport, TensorFindings};
 
-/// The most findings of a kind that are listed.
+/// The maximum number of findings of a kind that are listed.
 const LISTED: usize = 100;
-/// The most characters of a finding.
+/// The maximum number of characters of a finding.
 const LONGEST: usize = 400;
 
-/// The verdicts in a word each.
+/// Writes the verdicts, each as one word.
 pub(super) fn badges(subject: &Subject<'_>, html: &mut Html) {
     html.markup("<p class=badges>");
     badge("check", subject.check.as_ref().is_ok_and(CheckReport::is_ok), html);
@@ -50,7 +50,7 @@ fn check(subject: &Subject<'_>, html: &mut Html) {
             return;
         }
     };
-    html.markup("<p>").text(grouped(report.looked_at.unwrap_or(0) as u64)).markup(" tensors read");
+    html.markup("<p>").text(grouped(report.tensors_checked.unwrap_or(0) as u64)).markup(" tensors read");
     if report.without_values > 0 {
         html.markup(", ").text(grouped(report.without_values as u64)).markup(" without values");
     }
@@ -70,7 +70,7 @@ fn check(subject: &Subject<'_>, html: &mut Html) {
     list("odd", &others.map(line).collect::<Vec<_>>(), html);
 }
 
-/// What was found in a tensor, in few words.
+/// Describes the findings in a tensor in a few words.
 pub(super) fn words(tensor: &TensorFindings) -> Vec<String> {
     let mut words = Vec::new();
     if tensor.nan > 0 {
@@ -129,7 +129,7 @@ fn signatures(subject: &Subject<'_>, html: &mut Html) {
     list("none", &lines, html);
 }
 
-/// A list of texts; nothing for none.
+/// Writes a list of texts, or nothing if there are none.
 fn list(class: &'static str, texts: &[String], html: &mut Html) {
     if texts.is_empty() {
         return;

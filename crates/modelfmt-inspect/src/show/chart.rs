@@ -1,12 +1,12 @@
-//! Bars and sparklines of characters.
+//! Bars and sparklines made of characters.
 
-/// The left eighths of a character, from none to all.
+/// Block characters from an empty one to a full one, in eighths from the left.
 const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 /// Characters of increasing height.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const PLAIN_HEIGHTS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
-/// What bars and sparklines are drawn with.
+/// The characters for bars and sparklines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charset {
     /// Block characters, with eighths of a character.
@@ -17,7 +17,8 @@ pub enum Charset {
 }
 
 impl Charset {
-    /// A bar for a part of a whole that has `width` characters. A part that is not zero has at least an eighth of a character.
+    /// Returns a bar for a part of a whole that is `width` characters wide. A part that is not zero is at
+    /// least an eighth of a character wide.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "it is between 0 and eight times the width")]
     pub fn bar(self, part: f64, width: usize) -> String {
@@ -36,7 +37,8 @@ impl Charset {
         }
     }
 
-    /// A character for each value, as high as the value is in proportion to the largest. A value of zero is a space.
+    /// Returns a character for each value, whose height is the value in proportion to the largest one. A
+    /// value of zero is a space.
     #[must_use]
     pub fn sparkline(self, values: &[u64]) -> String {
         let heights = if self == Self::Blocks { HEIGHTS } else { PLAIN_HEIGHTS };
@@ -50,7 +52,7 @@ impl Charset {
         values.iter().map(height).collect()
     }
 
-    /// Between the ends of a range.
+    /// Returns the dash between the ends of a range.
     #[must_use]
     pub const fn dash(self) -> char {
         match self {

@@ -1,4 +1,4 @@
-//! Reads single elements out of blocks.
+//! Reads single elements from blocks.
 
 use modelfmt_core::plan::Runs;
 
@@ -12,10 +12,12 @@ const F32: u64 = 4;
 /// The number of elements that are decoded at once, so that memory is bounded.
 const AT_ONCE: u64 = 1 << 18;
 
-/// Wanted elements with gaps of up to this many elements between them are decoded together. No block has more elements.
+/// The maximum gap, in elements, between wanted elements that are decoded together. No block has more
+/// elements.
 const GAP: u64 = 256;
 
-/// Fills `out` with the elements of a tensor at `runs`, which are byte ranges as if the whole tensor were f32.
+/// Fills `out` with the elements of a tensor at `runs`. These are byte ranges in the tensor as if all of it
+/// were f32.
 pub(super) fn read(model: &Model, position: usize, runs: &Runs, out: &mut [u8]) -> Result<()> {
     let joined = runs.clone().joined(GAP * F32);
     let mut together = joined.iter();

@@ -1,4 +1,4 @@
-//! Some elements of a tensor, as numbers and as text.
+//! Returns some elements of a tensor, as numbers or as text.
 
 use std::io;
 use std::ops::Range;
@@ -10,7 +10,8 @@ use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 use modelfmt_model::values::{elements_as_f64, is_numeric};
 
-/// Elements of the tensor at a position as numbers, in file order; blocks are decoded. Integers beyond 2^53 are rounded.
+/// Returns elements of the tensor at a position as numbers, in file order; blocks are decoded. Integers
+/// beyond 2^53 are rounded.
 ///
 /// ```
 /// # let path = "../../testdata/reference/one-shard.aero";
@@ -28,17 +29,17 @@ pub fn numbers(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<
     elements_as_f64(model, position, range)
 }
 
-/// Elements of the tensor at a position as text, in the format of [`show()`](crate::show::show()): booleans as words, integers in
-/// full, floats with six digits.
+/// Returns elements of the tensor at a position as text, in the format of [`show()`](crate::show::show()):
+/// booleans as words, integers in full, floats with six digits.
 ///
 /// # Errors
-/// If there is no such tensor or range, its dtype has no numbers, or it cannot be read.
+/// If there is no such tensor or range, its values are not numbers, or it cannot be read.
 pub fn texts(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<String>> {
     numeric(model, position, &range)?;
     elements(model, position, range)
 }
 
-/// The description of the tensor, if it has these elements and they are numbers.
+/// Returns the description of the tensor, if it has these elements and they are numbers.
 fn numeric<'m>(model: &'m Model, position: usize, range: &Range<u64>) -> Result<TensorInfo<'m>> {
     let info = model.info(position)?;
     if !info.has_data {
@@ -54,7 +55,7 @@ fn numeric<'m>(model: &'m Model, position: usize, range: &Range<u64>) -> Result<
             format!("values of {} cannot be read as numbers", info.dtype),
         );
     }
-    // The text of each element takes some tens of bytes.
+    // The text of an element takes some tens of bytes.
     let is_small = |count: u64| count.checked_mul(64).is_some_and(|size| usize::try_from(size).is_ok());
     if !is_small(range.end.saturating_sub(range.start)) {
         return wrong(io::ErrorKind::OutOfMemory, "they are more than memory has".to_owned());

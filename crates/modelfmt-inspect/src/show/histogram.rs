@@ -8,7 +8,7 @@ use modelfmt_rules::wording::format_g::G6;
 
 use super::chart::Charset;
 
-/// Writes a histogram like the verifier of OINF, or with bars in lines of this many characters.
+/// Writes a histogram like OINF's verifier, or with bars in lines of this many characters.
 pub(super) fn histogram(
     histogram: &Histogram,
     bars: Option<(usize, Charset)>,
@@ -43,7 +43,8 @@ pub(super) fn histogram(
     }
 }
 
-/// Writes a histogram in one line: a character for each bin, or for each value if they are counted value by value.
+/// Writes a histogram as one line, with a character for each bin, or for each value if values are counted one
+/// by one.
 pub(super) fn sparkline(histogram: &Histogram, charset: Charset, out: &mut dyn Write) -> io::Result<()> {
     let counts: Vec<u64> = match histogram {
         Histogram::Bins { counts, .. } => counts.to_vec(),

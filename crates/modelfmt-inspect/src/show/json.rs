@@ -9,10 +9,10 @@ use super::values::Values;
 use modelfmt_model::error::Result;
 use modelfmt_model::values::is_numeric;
 
-/// A part with at most this many values is listed in full.
+/// The maximum number of values of a part that is listed in full.
 const MOST: u64 = 10_000;
 
-/// The object for a tensor: `values` are the values to show, and `stats` computes their statistics.
+/// Returns the object for a tensor. `values` are the values to show, and `stats` computes their statistics.
 pub(super) fn object(
     info: &TensorInfo<'_>,
     values: &Values<'_>,

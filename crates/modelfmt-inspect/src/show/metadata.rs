@@ -36,7 +36,7 @@ pub(super) fn metadata(model: &Model, sections: &mut Sections<'_>) -> Result<()>
     Ok(())
 }
 
-/// Text for a value with OINF's own types, from the tree of its reader.
+/// Returns the text for a value with one of OINF's own types, from the tree that its reader makes.
 fn typed(value: &Value) -> String {
     let kind = value.get("type").and_then(Value::as_str).unwrap_or("?");
     let inner = value.get("value").unwrap_or(&Value::Null);
@@ -76,7 +76,8 @@ fn array(values: &List, shape: &[u64]) -> String {
     format!("{{\n{lines}{}}}", if first > rows { "...\n" } else { "" })
 }
 
-/// `width` values from `start` on, or as many as there are. Of more than ten, the first and the last five.
+/// Returns `width` values beginning at `start`, or as many as there are. If there are more than ten, only the
+/// first and the last five.
 fn row(values: &List, start: usize, width: usize) -> String {
     let len = width.min(values.len().saturating_sub(start));
     let part = |from: usize, count: usize| {
@@ -91,7 +92,7 @@ fn scalar(value: &Value) -> String {
     match value {
         Value::Bool(value) => value.to_string(),
         Value::Float(value) => G6(*value).to_string(),
-        // The tree has these floats as text, because JSON has no numbers for them.
+        // In the tree these floats are text, because JSON has no numbers for them.
         Value::String(text) if matches!(text.as_str(), "NaN" | "Infinity" | "-Infinity") => {
             text.replace("Infinity", "inf").to_lowercase()
         }
@@ -100,7 +101,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// Text for a value of formats whose metadata is JSON or numbers.
+/// Returns the text for a value of a format whose metadata is JSON or numbers.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -126,7 +127,8 @@ fn compact(value: &Value) -> String {
 /// The maximum number of characters of a value; longer values end in an ellipsis.
 const MAX: usize = 160;
 
-/// The beginning of the text of a list or an object. The whole text can be many times as long as the file.
+/// Returns the beginning of the text of a list or an object. The whole text can be many times as long as the
+/// file.
 fn shortened(value: &Value) -> String {
     Printable(&json::start(value, MAX + 1)).cut(MAX)
 }

@@ -1,5 +1,5 @@
-//! Prints tensors as text: values, statistics and histogram, like the verifier of OINF (OINF 1, "Verifier Output Examples"; CLI,
-//! `show`).
+//! Prints tensors as text: values, statistics and histogram, like OINF's verifier (OINF 1, "Verifier Output
+//! Examples"; CLI, `show`).
 //!
 //! ```
 //! use modelfmt::show::show_tensors;
@@ -45,14 +45,16 @@ use values::{Part, Values};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ShowOptions {
-    /// The part of each tensor to show; statistics are those of the part. Little else of the tensor is read, and memory does not
-    /// depend on the size of the part. Blocks that the part cuts are decoded.
+    /// The part of each tensor to show; statistics cover only the part. Little else of the tensor is read,
+    /// and memory does not depend on the size of the part. If the part begins or ends within a block, the
+    /// block is decoded.
     pub slice: Option<Slice>,
     /// Shows only statistics, without values and histogram.
     pub stats_only: bool,
-    /// Draws bars in histograms, in lines of this many characters. Statistics without histogram get a sparkline of it.
+    /// Draws bars in histograms, in lines of this many characters. Statistics without a histogram get a
+    /// sparkline instead.
     pub bars: Option<usize>,
-    /// What bars and sparklines are drawn with.
+    /// The characters for bars and sparklines.
     pub charset: Charset,
 }
 
@@ -65,12 +67,12 @@ pub fn show(model: &Model, out: &mut dyn Write, work: &Execution<'_>) -> Result<
 }
 
 /// Prints some tensors of a model, each given by its name or, if no tensor has that name, by a pattern as in
-/// [`Globs`](modelfmt_model::model::Globs). The tensors are printed in the given order, each once. A weight that is stored as several
-/// tensors, as GPTQ does, is decoded if its name is given.
+/// [`Globs`](modelfmt_model::model::Globs). The tensors are printed in the given order, each once. A weight
+/// that is stored as several tensors, as in GPTQ, is decoded if its name is given.
 ///
 /// # Errors
-/// If the model cannot be read, or `out` fails; before anything is printed [`Error::NoSuchTensor`], [`Error::NothingSelected`], and
-/// [`Error::Usage`] for a malformed pattern.
+/// If the model cannot be read, or `out` fails. Before anything is printed: [`Error::NoSuchTensor`],
+/// [`Error::NothingSelected`], and [`Error::Usage`] for a malformed pattern.
 pub fn show_tensors(
     model: &Model,
     names: &[impl AsRef<str>],
@@ -83,8 +85,8 @@ pub fn show_tensors(
     show_positions(model, positions, &ShowOptions::default(), &mut sections, work)
 }
 
-/// Prints some tensors of a model, or all if `names` is empty, with options. A whole model begins with its size variables and
-/// metadata, unless the options ask for statistics or a part only.
+/// Prints some tensors of a model, or all if `names` is empty, with options. A whole model begins with its
+/// size variables and metadata, unless the options ask only for statistics or a part.
 ///
 /// # Errors
 /// [`Error::NoSuchTensor`]; [`Error::NothingSelected`]; [`Error::Usage`] for a malformed pattern; [`Error::File`] for a slice that
@@ -110,7 +112,7 @@ pub fn show_with<N: AsRef<str>>(
     show_positions(model, (0..model.tensor_count()).collect(), options, &mut sections, work)
 }
 
-/// The tensors that [`show_with`] prints, as the object that `modelfmt show --json` prints.
+/// Returns the tensors that [`show_with`] prints, as the object that `modelfmt show --json` prints.
 ///
 /// # Errors
 /// [`Error::NoSuchTensor`]; [`Error::NothingSelected`]; [`Error::Usage`] for a malformed pattern; [`Error::File`] if the model
@@ -150,7 +152,7 @@ pub fn show_object<N: AsRef<str>>(
     Ok(Object::from_iter([("path", Value::from(path.as_str())), ("format", format), ("tensors", tensors)]))
 }
 
-/// The positions of the tensors that match these names and patterns, each once.
+/// Returns the positions of the tensors that match these names and patterns, each once.
 fn positions(model: &Model, names: &[impl AsRef<str>]) -> Result<Vec<usize>> {
     let mut positions = Vec::new();
     for name in names {
@@ -161,7 +163,7 @@ fn positions(model: &Model, names: &[impl AsRef<str>]) -> Result<Vec<usize>> {
     Ok(positions)
 }
 
-/// The part of a tensor to show, if it is not the whole tensor.
+/// Returns the part of a tensor to show, if it is not the whole tensor.
 fn part_of(model: &Model, position: usize, options: &ShowOptions) -> Result<Option<Part>> {
     let has_data = model.info(position)?.has_data;
     let slice = options.slice.as_ref().filter(|_| has_data);
@@ -182,9 +184,9 @@ fn show_positions(
     Ok(())
 }
 
-/// The statistics of tensors over the same bytes, which are computed once.
+/// The statistics of tensors that share their bytes, so that they are computed once.
 struct Known {
-    /// The group of each tensor that shares its bytes, by position.
+    /// For each tensor that shares its bytes, the number of its group, by position.
     groups: HashMap<usize, usize>,
     stats: HashMap<usize, Stats>,
 }
@@ -217,20 +219,21 @@ impl Known {
     }
 }
 
-/// The statistics of a tensor's values; blocks are decoded first.
+/// Computes the statistics of a tensor's values; blocks are decoded first.
 ///
 /// # Errors
-/// If the tensor does not exist or has no numbers, its values cannot be read or decoded, or the progress callback stops the work.
+/// If the tensor does not exist or its values are not numbers, if they cannot be read or decoded, or if the
+/// progress callback stops the work.
 pub fn stats(model: &Model, position: usize, work: &Execution<'_>) -> Result<Stats> {
     Values::new(model, position, None)?.stats(work)
 }
 
-/// Some elements of a tensor as text: booleans as words, integers in full, floats with six digits.
+/// Returns some elements of a tensor as text: booleans as words, integers in full, floats with six digits.
 pub(crate) fn elements(model: &Model, position: usize, range: Range<u64>) -> Result<Vec<String>> {
     preview::elements(&Values::new(model, position, None)?, range)
 }
 
-/// Writes sections of lines with an empty line between them.
+/// Writes sections of lines, separated by empty lines.
 struct Sections<'a> {
     out: &'a mut dyn Write,
     begun: bool,
@@ -348,7 +351,7 @@ mod tests {
         assert!(show(&model, &mut Vec::new(), &Execution::default()).is_ok());
     }
 
-    /// A slice reads its own bytes, and no others of the tensor.
+    /// A slice reads its own bytes, and no other bytes of the tensor.
     #[test]
     fn a_slice_reads_its_ranges_only() {
         let folder = tempfile::tempdir().unwrap();

@@ -10,14 +10,14 @@ use modelfmt_model::error::Result;
 use modelfmt_model::values::read_as;
 use modelfmt_rules::wording::format_g::G6;
 
-/// A tensor with at most this many elements is printed in full.
+/// The maximum number of elements of a tensor that is printed in full.
 const ALL: u64 = 10;
-/// Of a larger tensor, this many elements from each end are printed.
+/// The number of elements that are printed from each end of a larger tensor.
 const END: u64 = 5;
 /// The maximum number of rows of a tensor of rank 2 and more.
 const ROWS: u64 = 5;
 
-/// The preview of a tensor: one row, or several in braces.
+/// Returns the preview of a tensor: one row, or several rows in braces.
 pub(super) fn preview(values: &Values<'_>) -> Result<String> {
     let info = &values.info;
     let total = info.elements();
@@ -48,18 +48,19 @@ fn row(values: &Values<'_>, range: Range<u64>) -> Result<String> {
     Ok(format!("{{ {} }}", texts.join(", ")))
 }
 
-/// Some elements as text: booleans as words, integers in full, floats with six digits.
+/// Returns some elements as text: booleans as words, integers in full, floats with six digits.
 pub(super) fn elements(values: &Values<'_>, range: Range<u64>) -> Result<Vec<String>> {
     let dtype = read_as(values.info.dtype);
     let count = [range.end - range.start];
     let size = u64::from(dtype.size().unwrap_or(1));
-    // These are at most ten elements, or as many as JSON lists.
+    // There are at most ten elements, or as many as JSON lists.
     let mut bytes = vec![0; usize::try_from(count[0] * size).unwrap_or_default()];
     values.read_elements(range.start, &mut bytes)?;
     text(dtype, &count, &bytes).map_err(|error| values.invalid(range.start * size, count[0] * size, error))
 }
 
-/// The first and the last elements as exact values; for few elements, all of them and an empty list.
+/// Returns the first and the last elements as exact values. If there are few elements, the first list has all
+/// of them and the second is empty.
 pub(super) fn exact_ends(values: &Values<'_>) -> Result<(Vec<Value>, Vec<Value>)> {
     let total = values.info.elements();
     match total {
@@ -68,7 +69,7 @@ pub(super) fn exact_ends(values: &Values<'_>) -> Result<(Vec<Value>, Vec<Value>)
     }
 }
 
-/// All elements as exact values, if there are at most `most`.
+/// Returns all elements as exact values, if there are at most `most`.
 pub(super) fn all_of_few(values: &Values<'_>, most: u64) -> Result<Option<Vec<Value>>> {
     match values.info.elements() {
         total if total > most => Ok(None),

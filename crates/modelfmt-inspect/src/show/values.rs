@@ -1,4 +1,5 @@
-//! Reads the values of a tensor, or of a part of it, when they are needed, so that memory does not depend on their number.
+//! Reads the values of a tensor, or of a part of it, only when they are needed, so that memory does not
+//! depend on their number.
 
 use std::io;
 
@@ -16,12 +17,13 @@ use super::decoded;
 pub(super) struct Values<'a> {
     model: &'a Model,
     position: usize,
-    /// The description of the values; for a part, with its shape and size.
+    /// The description of the values. For a part, it has the shape and the size of the part.
     pub(super) info: TensorInfo<'a>,
     part: Option<&'a Part>,
 }
 
-/// A part of at most this many bytes is read once and kept, because its values are needed several times.
+/// The maximum number of bytes of a part that is read once and kept, because its values are needed several
+/// times.
 const KEPT: u64 = 4 << 20;
 
 /// A part of a tensor.
@@ -35,14 +37,14 @@ pub(super) struct Part {
 
 /// What a part takes from a tensor.
 enum Taken {
-    /// These bytes; those of a short part are kept.
+    /// These byte ranges. The bytes of a short part are kept.
     Stored { runs: Runs, kept: Option<Vec<u8>> },
-    /// These elements in f32, because they are parts of blocks; those of a short part are kept.
+    /// These elements as f32, because they are parts of blocks. The elements of a short part are kept.
     Decoded { runs: Runs, kept: Option<Vec<u8>> },
 }
 
 impl Part {
-    /// Finds the part of the tensor that a slice takes. A short part is read at once, with few other bytes.
+    /// Finds the part of the tensor that a slice selects. A short part is read at once, with few other bytes.
     pub(super) fn new(model: &Model, position: usize, slice: &Slice) -> Result<Self> {
         Self::with_kept(model, position, slice, KEPT)
     }
@@ -78,7 +80,8 @@ impl Part {
         Ok(part)
     }
 
-    /// Fills `out` with the bytes of the part from the offset `at` on: as they are stored, or of elements in f32.
+    /// Fills `out` with the bytes of the part at the offset `at`: as they are stored, or of the elements as
+    /// f32.
     fn read(&self, model: &Model, position: usize, at: u64, out: &mut [u8]) -> Result<()> {
         let (Taken::Stored { runs, kept } | Taken::Decoded { runs, kept }) = &self.taken;
         let len = out.len() as u64;
@@ -111,18 +114,18 @@ impl Part {
 /// The length of an f32 in bytes.
 const F32: u64 = 4;
 
-/// Whether elements of this dtype are shown as f32.
+/// Checks whether elements of this dtype are shown as f32.
 fn is_decoded(dtype: DType) -> bool {
     is_numeric(dtype) && read_as(dtype) == DType::F32 && dtype != DType::F32
 }
 
-/// The description of a tensor after decoding its elements.
+/// Returns the description of a tensor after its elements are decoded.
 fn in_f32<'a>(info: &TensorInfo<'a>) -> TensorInfo<'a> {
     let nbytes = info.elements().saturating_mul(F32);
     TensorInfo::with_nbytes(info.name, DType::F32, info.shape, nbytes, info.has_data)
 }
 
-/// The length in bytes of this many elements in their blocks; the last block may be incomplete.
+/// Returns the length in bytes of this many elements in blocks. The last block may be incomplete.
 fn stored_nbytes(dtype: DType, elements: u64) -> u64 {
     let (per_block, nbytes) = dtype.block().map_or((1, 0), |block| (block.elements, block.nbytes));
     u64::try_from((u128::from(elements) * u128::from(nbytes)).div_ceil(u128::from(per_block)))
@@ -140,28 +143,29 @@ impl<'a> Values<'a> {
         Ok(Self { model, position, info, part })
     }
 
-    /// Whether the values are a part of the tensor.
+    /// Checks whether the values are only a part of the tensor.
     pub(super) const fn is_part(&self) -> bool {
         self.part.is_some()
     }
 
-    /// Whether the values are parts of blocks, which are available only as f32.
+    /// Checks whether the values are parts of blocks, which are available only as f32.
     fn is_decoded(&self) -> bool {
         self.part.is_some_and(|part| matches!(part.taken, Taken::Decoded { .. }))
     }
 
-    /// Fills `out` with elements from `first` on, in the dtype of [`read_as`](modelfmt_model::values::read_as).
+    /// Fills `out` with elements, beginning at `first`, in the dtype of
+    /// [`read_as`](modelfmt_model::values::read_as).
     pub(super) fn read_elements(&self, first: u64, out: &mut [u8]) -> Result<()> {
         if self.is_decoded() {
             return self.read(first.saturating_mul(F32), out);
         }
         let whole = self.model.info(self.position)?;
-        // If rows are padded, only the whole tensor can be taken; its own shape shows the padding.
+        // If rows are padded, only the whole tensor can be selected, and its own shape shows the padding.
         let info = if whole.nbytes == self.info.nbytes { &whole } else { &self.info };
         elements_of(self.model, info, first, out, &|at, bytes| self.read(at, bytes))
     }
 
-    /// Fills `out` with stored or decoded bytes from the offset `at` on.
+    /// Fills `out` with stored or decoded bytes at the offset `at`.
     fn read(&self, at: u64, out: &mut [u8]) -> Result<()> {
         match self.part {
             Some(part) => part.read(self.model, self.position, at, out),
@@ -169,7 +173,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The statistics of the values; blocks are decoded first.
+    /// Computes the statistics of the values; blocks are decoded first.
     pub(super) fn stats(&self, work: &Execution<'_>) -> Result<Stats> {
         let stored = self.info.dtype;
         let in_f32 = stored.is_quantized() || self.is_decoded();
@@ -219,7 +223,8 @@ fn invalid(
 mod tests {
     use super::*;
 
-    /// The text of a part does not depend on whether it is kept, for every dtype, including packed ones and blocks.
+    /// For every dtype, including packed dtypes and blocks, the text of a part does not depend on whether the
+    /// part is kept.
     #[test]
     fn a_part_is_the_same_read_at_once_or_piece_by_piece() {
         let mut compared = 0;

@@ -1,23 +1,23 @@
-//! bitsandbytes: places in a table of 16 values, times the largest magnitude of each block; and numbers of 8 bits, times that of
-//! each row, divided by 127.
+//! bitsandbytes. Weights of 4 bits are indices into a table of 16 values, times the largest magnitude of each
+//! block. Weights of 8 bits are numbers times the largest magnitude of each row, divided by 127.
 
 use modelfmt_core::DType;
 use modelfmt_core::value::{ParseOptions, Value, json};
 use modelfmt_model::model::Model;
 use tensor_program::{Packing, Program, Scaling};
 
-use super::{Failure, Layout, Stored, floats_of};
+use super::{Failure, Layout, StoredWeight, floats_of};
 
-/// The ends of the names of the tensor that says what a weight is, in JSON.
+/// Suffixes of the name of the tensor that describes a weight in JSON, each with its scheme.
 const STATES: [(&str, &str); 2] = [
     (".weight.quant_state.bitsandbytes__nf4", "bitsandbytes nf4"),
     (".weight.quant_state.bitsandbytes__fp4", "bitsandbytes fp4"),
 ];
 
-/// The text of such a tensor is shorter.
+/// The maximum length of that JSON in bytes.
 const MAX_STATE: u64 = 1 << 16;
 
-/// What the tensor with the state says.
+/// The content of the tensor that describes a weight.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     scheme: &'static str,
@@ -32,9 +32,10 @@ impl State {
     }
 }
 
-/// What the state says, if it may be read.
-pub(super) fn layout(stored: &Stored, model: &Model, reads: bool) -> Result<Layout, Failure> {
-    let found = STATES.iter().find_map(|(end, scheme)| Some((*scheme, stored.may(model, end)?)));
+/// Reads the layout from the tensor that describes a weight. If `reads` is false, only the scheme and the
+/// width are known.
+pub(super) fn layout(stored: &StoredWeight, model: &Model, reads: bool) -> Result<Layout, Failure> {
+    let found = STATES.iter().find_map(|(end, scheme)| Some((*scheme, stored.optional_part(model, end)?)));
     let (scheme, (position, info)) =
         found.ok_or_else(|| "the tensor with its quant_state is not there".to_owned())?;
     let layout = Layout { bits: Some(4), ..Layout::default() };
@@ -63,7 +64,7 @@ pub(super) fn layout(stored: &Stored, model: &Model, reads: bool) -> Result<Layo
             .ok_or_else(|| bad("its \"nested_blocksize\" is not a number above 0"))?;
         let offset = state.get("nested_offset").and_then(Value::as_f64);
         let offset = offset.ok_or_else(|| bad("its \"nested_offset\" is no number"))?;
-        // The library has it as a float of 32 bits, too.
+        // The library also stores it as a float of 32 bits.
         #[allow(clippy::cast_possible_truncation, reason = "rounded once")]
         Some((size, offset as f32))
     } else {
@@ -73,26 +74,26 @@ pub(super) fn layout(stored: &Stored, model: &Model, reads: bool) -> Result<Layo
     Ok(Layout { shape: Some(shape), group: Some(blocksize), state, ..layout })
 }
 
-pub(super) fn program(stored: &Stored, model: &Model, layout: &Layout) -> Result<Program, Failure> {
+pub(super) fn program(stored: &StoredWeight, model: &Model, layout: &Layout) -> Result<Program, Failure> {
     let (Some(shape), Some(state)) = (&layout.shape, &layout.state) else {
         return Err("its quant_state was not read".to_owned().into());
     };
     let packing = Packing::of_bits(4).ok_or_else(|| "4 bits are not packed".to_owned())?;
-    let (position, info) = stored.part(model, ".weight")?;
+    let (position, info) = stored.require_part(model, ".weight")?;
     let count =
         modelfmt_core::element_count(shape).filter(|count| *count > 0 && count.div_ceil(2) == info.nbytes);
     let count = count.ok_or_else(|| {
         format!("its quant_state says the shape {shape:?}, and there are {} bytes", info.nbytes)
     })?;
     let flat = Program::tensor(position, &info).reshaped(&[info.nbytes])?;
-    let table = floats_of(stored.part(model, ".weight.quant_map")?)?;
+    let table = floats_of(stored.require_part(model, ".weight.quant_map")?)?;
     let values = flat.unpacked(packing.high_first())?.looked_up(table)?.sliced(0, 0, count)?;
     let magnitudes = match state.nested {
-        None => floats_of(stored.part(model, ".weight.absmax")?)?,
+        None => floats_of(stored.require_part(model, ".weight.absmax")?)?,
         Some((size, offset)) => {
-            let (position, info) = stored.part(model, ".weight.absmax")?;
-            let table = floats_of(stored.part(model, ".weight.nested_quant_map")?)?;
-            let own = floats_of(stored.part(model, ".weight.nested_absmax")?)?;
+            let (position, info) = stored.require_part(model, ".weight.absmax")?;
+            let table = floats_of(stored.require_part(model, ".weight.nested_quant_map")?)?;
+            let own = floats_of(stored.require_part(model, ".weight.nested_absmax")?)?;
             let scaling = Scaling::new(info.shape, own.shape(), Some(&[size]))?;
             Program::tensor(position, &info).looked_up(table)?.scaled(own, scaling)?.plus(offset)?
         }
@@ -101,23 +102,23 @@ pub(super) fn program(stored: &Stored, model: &Model, layout: &Layout) -> Result
     Ok(values.scaled(magnitudes, scaling)?.reshaped(shape)?)
 }
 
-/// The shape of numbers of 8 bits.
-pub(super) fn rows(stored: &Stored, model: &Model) -> Result<Layout, Failure> {
-    let shape = stored.part(model, ".weight")?.1.shape.to_vec();
+/// Returns the layout of numbers of 8 bits.
+pub(super) fn rows(stored: &StoredWeight, model: &Model) -> Result<Layout, Failure> {
+    let shape = stored.require_part(model, ".weight")?.1.shape.to_vec();
     Ok(Layout { shape: Some(shape), bits: Some(8), ..Layout::default() })
 }
 
-pub(super) fn rows_program(stored: &Stored, model: &Model) -> Result<Program, Failure> {
-    let (position, info) = stored.part(model, ".weight")?;
-    if let Some(part) = stored.may(model, ".weight_format") {
+pub(super) fn rows_program(stored: &StoredWeight, model: &Model) -> Result<Program, Failure> {
+    let (position, info) = stored.require_part(model, ".weight")?;
+    if let Some(part) = stored.optional_part(model, ".weight_format") {
         let name = part.1.name;
-        // Old versions had layouts of kernels, too.
+        // Old versions also had the layouts of kernels.
         match super::numbers_of(model, part, 1)?[..] {
             [0] | [] => {}
             ref other => return Err(format!("{name:?} is {other:?}, and only rows (0) are decoded").into()),
         }
     }
-    let magnitudes = floats_of(stored.part(model, ".SCB")?)?;
+    let magnitudes = floats_of(stored.require_part(model, ".SCB")?)?;
     let scaling = Scaling::new(info.shape, magnitudes.shape(), None)?;
     let numbers = Program::tensor(position, &info).cast(DType::F32)?;
     Ok(numbers.scaled(magnitudes, scaling)?.times(1.0 / 127.0)?)

@@ -1,13 +1,14 @@
-//! 4-bit floats (E2M1) with scales for 16 numbers, which have a scale themselves, or with powers of two for 32 numbers.
+//! 4-bit floats (E2M1), with scales for 16 numbers that have a scale themselves, or with powers of two for 32
+//! numbers.
 
 use modelfmt_core::DType;
 use modelfmt_model::model::Model;
 use tensor_program::{Packing, Program, Scaling};
 
 use super::table::Kind;
-use super::{Failure, Layout, Stored, floats_of};
+use super::{Failure, Layout, StoredWeight, floats_of};
 
-/// The names of the tensors with numbers and scales, and the numbers for each scale.
+/// Returns the names of the tensors with numbers and scales, and how many numbers have the same scale.
 const fn names(kind: Kind) -> (&'static str, &'static str, u64) {
     match kind {
         Kind::Nvfp4 => (".weight", ".weight_scale", 16),
@@ -17,10 +18,11 @@ const fn names(kind: Kind) -> (&'static str, &'static str, u64) {
     }
 }
 
-/// The shape of the numbers as they are stored, two in a byte.
-fn stored_shape(stored: &Stored, model: &Model) -> Result<Vec<u64>, Failure> {
+/// Returns the shape in numbers of a tensor that stores two numbers in a byte, with its dimensions in stored
+/// order.
+fn stored_shape(stored: &StoredWeight, model: &Model) -> Result<Vec<u64>, Failure> {
     let (numbers, _, group) = names(stored.kind);
-    let (_, info) = stored.part(model, numbers)?;
+    let (_, info) = stored.require_part(model, numbers)?;
     let mut shape = info.shape.to_vec();
     let unclear = || Failure::Why(format!("{:?} has the shape {:?}", info.name, info.shape));
     if stored.kind == Kind::Mxfp4Blocks {
@@ -37,11 +39,11 @@ fn stored_shape(stored: &Stored, model: &Model) -> Result<Vec<u64>, Failure> {
     Ok(shape)
 }
 
-/// The shape, and whether the scales fit it.
-pub(super) fn layout(stored: &Stored, model: &Model) -> Result<Layout, Failure> {
+/// Returns the shape, and fails if the scales do not fit it.
+pub(super) fn layout(stored: &StoredWeight, model: &Model) -> Result<Layout, Failure> {
     let (_, scales, group) = names(stored.kind);
     let mut shape = stored_shape(stored, model)?;
-    let (_, info) = stored.part(model, scales)?;
+    let (_, info) = stored.require_part(model, scales)?;
     let dtype_fits = match stored.kind {
         Kind::Nvfp4 | Kind::Nvfp4Divided => info.dtype == DType::F8E4M3,
         _ => matches!(info.dtype, DType::U8 | DType::F8E8M0),
@@ -71,7 +73,7 @@ pub(super) fn layout(stored: &Stored, model: &Model) -> Result<Layout, Failure> 
     })
 }
 
-/// Why scales do not fit. Kernels take scales of whole tiles of 128 × 4, in an order of their own.
+/// Returns why scales do not fit. Kernels expect scales of whole tiles of 128 × 4, in an order of their own.
 fn misfit(name: &str, found: &[u64], expected: &[u64]) -> String {
     let padded = |expected: &[u64]| match *expected {
         [ref before @ .., rows, columns] => {
@@ -90,16 +92,16 @@ fn misfit(name: &str, found: &[u64], expected: &[u64]) -> String {
 }
 
 pub(super) fn program(
-    stored: &Stored,
+    stored: &StoredWeight,
     model: &Model,
     kind: Kind,
     layout: &Layout,
 ) -> Result<Program, Failure> {
     let (numbers, scales, group) = names(kind);
     let shape = stored_shape(stored, model)?;
-    let (position, info) = stored.part(model, numbers)?;
+    let (position, info) = stored.require_part(model, numbers)?;
     let numbers = Program::tensor(position, &info).retyped(DType::F4, &shape)?.cast(DType::F32)?;
-    let (position, info) = stored.part(model, scales)?;
+    let (position, info) = stored.require_part(model, scales)?;
     let scales = match info.dtype {
         DType::U8 => Program::tensor(position, &info).retyped(DType::F8E8M0, info.shape)?,
         _ => Program::tensor(position, &info),
@@ -111,7 +113,7 @@ pub(super) fn program(
         _ => None,
     };
     if let Some(end) = whole {
-        let of_all = floats_of(stored.part(model, end)?)?;
+        let of_all = floats_of(stored.require_part(model, end)?)?;
         let scaling = Scaling::new(scales.shape(), of_all.shape(), None)?;
         scales = match kind {
             Kind::Nvfp4Divided => scales.divided(of_all, scaling)?,
@@ -123,22 +125,24 @@ pub(super) fn program(
     if kind != Kind::Mxfp4Blocks {
         return Ok(values);
     }
-    // The matrix of each expert is stored as it is multiplied, and the weight is its transpose.
+    // The matrix of each expert is stored in the order in which it is multiplied. The weight is its
+    // transpose.
     let rank = layout.shape.as_ref().map_or(0, Vec::len);
     let mut axes: Vec<usize> = (0..rank).collect();
     axes.swap(rank.saturating_sub(2), rank.saturating_sub(1));
     Ok(values.permuted(&axes)?)
 }
 
-/// The weight as blocks of GGUF, and the scale of all of its values. A block has the scales of its numbers and then, for each scale,
-/// the first half of its numbers in the low bits of bytes and the second half in the high ones.
+/// Returns the weight as blocks of GGUF, and the scale of all of its values. A block has the scales of its
+/// numbers. Then, for each scale, bytes have the first half of its numbers in the low bits and the second
+/// half in the high bits.
 pub(super) fn blocks(
-    stored: &Stored,
+    stored: &StoredWeight,
     model: &Model,
     layout: &Layout,
 ) -> Result<(Program, Option<Program>), Failure> {
     let (numbers, scales, group) = names(stored.kind);
-    // The scales in a block, and the largest number of a scale that GGUF has: no NaN, and no sign.
+    // The number of scales in a block, and the largest byte of a scale in GGUF, which has no NaN and no sign.
     let (dtype, in_block, most) = match stored.kind {
         Kind::Mxfp4 => (DType::Mxfp4, 1, 0xfe),
         _ => (DType::Nvfp4, 4, 0x7e),
@@ -152,33 +156,34 @@ pub(super) fn blocks(
     }
     let (blocks, half) = (columns / elements, group / 2);
     let packing = Packing::of_bits(4).ok_or_else(|| "4 bits are not packed".to_owned())?;
-    let (position, info) = stored.part(model, numbers)?;
+    let (position, info) = stored.require_part(model, numbers)?;
     let numbers = Program::tensor(position, &info).unpacked(packing)?;
     let numbers =
         numbers.reshaped(&[rows, blocks, in_block, 2, half])?.permuted(&[0, 1, 2, 4, 3])?.packed()?;
     let numbers = numbers.reshaped(&[rows, blocks, elements / 2])?;
-    let (position, info) = stored.part(model, scales)?;
+    let (position, info) = stored.require_part(model, scales)?;
     let scales = Program::tensor(position, &info).retyped(DType::U8, info.shape)?.at_most(most)?;
     let scales = scales.reshaped(&[rows, blocks, in_block])?;
     let values = Program::concatenated(vec![scales, numbers], 2)?.retyped(dtype, shape)?;
     let of_all = match stored.kind {
-        Kind::Nvfp4 => Some(floats_of(stored.part(model, ".weight_scale_2")?)?.reshaped(&[1])?),
+        Kind::Nvfp4 => Some(floats_of(stored.require_part(model, ".weight_scale_2")?)?.reshaped(&[1])?),
         Kind::Nvfp4Divided => Some(reciprocal(stored, model)?),
         _ => None,
     };
     Ok((values, of_all))
 }
 
-/// The number that values are multiplied by in place of the one that scales are divided by, if that is the same.
-fn reciprocal(stored: &Stored, model: &Model) -> Result<Program, Failure> {
-    let (position, info) = stored.part(model, ".weight_global_scale")?;
+/// Returns the reciprocal of the number that scales are divided by. Fails unless multiplying by it gives the
+/// same values.
+fn reciprocal(stored: &StoredWeight, model: &Model) -> Result<Program, Failure> {
+    let (position, info) = stored.require_part(model, ".weight_global_scale")?;
     let mut bytes = [0; 4];
     if info.dtype != DType::F32 || info.nbytes != 4 {
         return Err(format!("{:?} is not one f32", info.name).into());
     }
     model.read_into(position, 0, &mut bytes)?;
     let number = f32::from_le_bytes(bytes);
-    // Of a power of two the mantissa is 0, and its reciprocal is exact.
+    // A power of two has the mantissa 0, and its reciprocal is exact.
     if !number.is_normal()
         || number <= 0.0
         || number.to_bits() & 0x007f_ffff != 0

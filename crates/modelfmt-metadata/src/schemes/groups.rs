@@ -6,28 +6,32 @@ use modelfmt_core::DType;
 use modelfmt_model::model::Model;
 use tensor_program::{Packing, Program, Scaling};
 
-use super::stated::Stated;
-use super::{Failure, Layout, Stored, matrix, numbers_of, transposed_floats_of};
+use super::quantization_config::QuantizationConfig;
+use super::{Failure, Layout, StoredWeight, matrix, numbers_of, transposed_floats_of};
 
-/// The most columns of a weight whose groups are read.
+/// The maximum number of columns of a weight whose groups are read.
 const MAX_COLUMNS: u64 = 1 << 22;
-/// Numbers of 4 bits in a word.
+/// How many numbers of 4 bits are in a word.
 const IN_WORD: u64 = 8;
 
-/// Which of the two schemes it is, the shape, and how the numbers are packed.
-pub(super) fn layout(stored: &Stored, model: &Model, stated: &Stated) -> Result<Layout, Failure> {
-    let (_, words) = stored.part(model, ".qweight")?;
-    let (_, zeros) = stored.part(model, ".qzeros")?;
-    let (_, scales) = stored.part(model, ".scales")?;
+/// Returns the layout: which of the two schemes it is, the shape, and how the numbers are packed.
+pub(super) fn layout(
+    stored: &StoredWeight,
+    model: &Model,
+    config: &QuantizationConfig,
+) -> Result<Layout, Failure> {
+    let (_, words) = stored.require_part(model, ".qweight")?;
+    let (_, zeros) = stored.require_part(model, ".qzeros")?;
+    let (_, scales) = stored.require_part(model, ".scales")?;
     let (rows, columns) = matrix(&words)?;
     let (groups, outputs) = matrix(&scales)?;
     if matrix(&zeros)?.0 != groups || zeros.dtype != DType::I32 {
         return Err(misfit(stored, model));
     }
-    let method = stated.text("quant_method").ok_or_else(|| stated.missing("whether this is GPTQ or AWQ"))?;
+    let method = config.text("quant_method").ok_or_else(|| config.missing("whether this is GPTQ or AWQ"))?;
     let method = match &*method {
-        // AutoRound writes both.
-        "auto-round" | "auto_round" | "intel/auto-round" => match stated.text("packing_format") {
+        // AutoRound writes both schemes.
+        "auto-round" | "auto_round" | "intel/auto-round" => match config.text("packing_format") {
             Some(packing) if packing.contains("auto_gptq") => "gptq",
             Some(packing) if packing.contains("awq") => "awq",
             packing => return Err(refused("packing_format", packing.as_deref().unwrap_or("auto_round"))),
@@ -35,8 +39,8 @@ pub(super) fn layout(stored: &Stored, model: &Model, stated: &Stated) -> Result<
         other => other,
     };
     let mut layout = match method {
-        "gptq" => gptq(stated, (rows, columns), matrix(&zeros)?.1, outputs)?,
-        "awq" => awq(stated, (rows, columns), outputs)?,
+        "gptq" => gptq(config, (rows, columns), matrix(&zeros)?.1, outputs)?,
+        "awq" => awq(config, (rows, columns), outputs)?,
         other => return Err(refused("quant_method", other)),
     };
     let Some([own, inputs]) = layout.shape.as_deref() else { return Err(misfit(stored, model)) };
@@ -47,10 +51,10 @@ pub(super) fn layout(stored: &Stored, model: &Model, stated: &Stated) -> Result<
     if *own != outputs || !zeros_fit || groups > *inputs {
         return Err(misfit(stored, model));
     }
-    let size = group_size(stated, *inputs);
+    let size = group_size(config, *inputs);
     let is_divided = |size: u64| size > 0 && inputs.div_ceil(size) == groups;
     // Some configurations state other sizes for some modules.
-    let is_general = !["dynamic", "extra_config"].iter().any(|key| stated.has(key));
+    let is_general = !["dynamic", "extra_config"].iter().any(|key| config.has(key));
     layout.group = match size {
         Some(size) if is_general && !is_divided(size) => {
             return Err(format!(
@@ -66,13 +70,18 @@ pub(super) fn layout(stored: &Stored, model: &Model, stated: &Stated) -> Result<
     Ok(layout)
 }
 
-fn gptq(stated: &Stated, (rows, columns): (u64, u64), zeros: u64, outputs: u64) -> Result<Layout, Failure> {
-    let zero_add = match stated.text("checkpoint_format").as_deref() {
+fn gptq(
+    config: &QuantizationConfig,
+    (rows, columns): (u64, u64),
+    zeros: u64,
+    outputs: u64,
+) -> Result<Layout, Failure> {
+    let zero_add = match config.text("checkpoint_format").as_deref() {
         None | Some("gptq") => 1,
         Some("gptq_v2") => 0,
         Some(other) => return Err(refused("checkpoint_format", other)),
     };
-    if stated.is_true("is_marlin_format") {
+    if config.is_true("is_marlin_format") {
         return Err(refused("checkpoint_format", "marlin"));
     }
     // Modules may have other widths than the config says, so the shapes decide.
@@ -83,7 +92,7 @@ fn gptq(stated: &Stated, (rows, columns): (u64, u64), zeros: u64, outputs: u64) 
         )
         .into());
     };
-    if let Some(said) = stated.number("bits").filter(|said| *said != bits && !stated.has("dynamic")) {
+    if let Some(said) = config.number("bits").filter(|said| *said != bits && !config.has("dynamic")) {
         return Err(format!("config.json says {said} bits, and the shapes say {bits}").into());
     }
     let inputs = rows.checked_mul(32).filter(|all| all.is_multiple_of(bits)).map(|all| all / bits);
@@ -93,11 +102,11 @@ fn gptq(stated: &Stated, (rows, columns): (u64, u64), zeros: u64, outputs: u64) 
     Ok(Layout { shape, bits, zero_add, ..Layout::default() })
 }
 
-fn awq(stated: &Stated, (rows, columns): (u64, u64), outputs: u64) -> Result<Layout, Failure> {
-    if let Some(other) = stated.text("version").filter(|version| version != "gemm") {
+fn awq(config: &QuantizationConfig, (rows, columns): (u64, u64), outputs: u64) -> Result<Layout, Failure> {
+    if let Some(other) = config.text("version").filter(|version| version != "gemm") {
         return Err(refused("version", &other));
     }
-    if let Some(bits) = stated.number("bits").or_else(|| stated.number("w_bit")).filter(|bits| *bits != 4) {
+    if let Some(bits) = config.number("bits").or_else(|| config.number("w_bit")).filter(|bits| *bits != 4) {
         return Err(format!("AWQ of {bits} bits is not known, only that of 4").into());
     }
     if columns.checked_mul(IN_WORD) != Some(outputs) {
@@ -107,29 +116,30 @@ fn awq(stated: &Stated, (rows, columns): (u64, u64), outputs: u64) -> Result<Lay
     Ok(Layout { shape, bits: Some(4), is_awq: true, ..Layout::default() })
 }
 
-/// The size of a group; all columns where the config says -1.
-fn group_size(stated: &Stated, inputs: u64) -> Option<u64> {
-    let said = stated.number("group_size").or_else(|| stated.number("q_group_size"));
-    said.or_else(|| (stated.has("group_size") || stated.has("q_group_size")).then_some(inputs))
+/// Returns the size of a group; all columns if the config says -1.
+fn group_size(config: &QuantizationConfig, inputs: u64) -> Option<u64> {
+    let said = config.number("group_size").or_else(|| config.number("q_group_size"));
+    said.or_else(|| (config.has("group_size") || config.has("q_group_size")).then_some(inputs))
 }
 
 fn refused(key: &str, value: &str) -> Failure {
     Failure::Why(format!("config.json says {key} {value:?}, which is not decoded"))
 }
 
-fn misfit(stored: &Stored, model: &Model) -> Failure {
+fn misfit(stored: &StoredWeight, model: &Model) -> Failure {
     let shapes = [".qweight", ".qzeros", ".scales"].iter().filter_map(|end| {
-        let (_, info) = stored.may(model, end)?;
+        let (_, info) = stored.optional_part(model, end)?;
         Some(format!("{end} {} {:?}", info.dtype, info.shape))
     });
     Failure::Why(format!("its tensors do not fit together: {}", shapes.collect::<Vec<_>>().join(", ")))
 }
 
-pub(super) fn program(stored: &Stored, model: &Model, layout: &Layout) -> Result<Program, Failure> {
+pub(super) fn program(stored: &StoredWeight, model: &Model, layout: &Layout) -> Result<Program, Failure> {
     let bits = layout.bits.unwrap_or(4);
     let packing = Packing::of_bits(bits).ok_or_else(|| format!("{bits} bits are not packed"))?;
-    let input = |end: &str| stored.part(model, end).map(|(position, info)| Program::tensor(position, &info));
-    let scales = transposed_floats_of(stored.part(model, ".scales")?)?;
+    let input =
+        |end: &str| stored.require_part(model, end).map(|(position, info)| Program::tensor(position, &info));
+    let scales = transposed_floats_of(stored.require_part(model, ".scales")?)?;
     let (numbers, zeros) = if layout.is_awq {
         (awq_numbers(input(".qweight")?, packing)?, awq_numbers(input(".qzeros")?, packing)?)
     } else {
@@ -141,7 +151,7 @@ pub(super) fn program(stored: &Stored, model: &Model, layout: &Layout) -> Result
     Ok(numbers.cast(DType::F32)?.minus(zeros, scaling.clone())?.scaled(scales, scaling)?)
 }
 
-/// The numbers in the words of each row.
+/// Unpacks the numbers in the words of each row.
 fn rows_of(words: Program, packing: Packing) -> Result<Program, Failure> {
     let (rows, columns) = match *words.shape() {
         [rows, columns] => (rows, columns.checked_mul(4).ok_or_else(|| "a row is too long".to_owned())?),
@@ -150,7 +160,8 @@ fn rows_of(words: Program, packing: Packing) -> Result<Program, Failure> {
     Ok(words.retyped(DType::U8, &[rows, columns])?.unpacked(packing)?)
 }
 
-/// The numbers of a matrix of words, transposed. A word has the columns 0, 2, 4, 6, 1, 3, 5, 7 of 8, from its low bits on.
+/// Unpacks the numbers of a matrix of words, transposed. A word has the columns 0, 2, 4, 6, 1, 3, 5, 7 of 8,
+/// from its low bits on.
 fn awq_numbers(words: Program, packing: Packing) -> Result<Program, Failure> {
     let &[rows, columns] = words.shape() else { return Err("a matrix of words is needed".to_owned().into()) };
     let numbers = rows_of(words.transposed()?, packing)?.reshaped(&[columns, rows, 2, IN_WORD / 2])?;
@@ -158,16 +169,16 @@ fn awq_numbers(words: Program, packing: Packing) -> Result<Program, Failure> {
     Ok(numbers.permuted(&[0, 3, 2, 1])?.reshaped(&[outputs, rows])?)
 }
 
-/// Which scale is for which number: as `g_idx` says, or by groups of one size.
+/// Assigns scales to numbers: by `g_idx`, or by groups of one size.
 fn scaling(
-    stored: &Stored,
+    stored: &StoredWeight,
     model: &Model,
     shape: &[u64],
     (scales, group): (&[u64], Option<u64>),
 ) -> Result<Scaling, Failure> {
     let groups = scales.last().copied().unwrap_or(1);
     let columns = shape.last().copied().unwrap_or_default();
-    if let Some(index) = stored.may(model, ".g_idx") {
+    if let Some(index) = stored.optional_part(model, ".g_idx") {
         let name = index.1.name;
         let numbers = numbers_of(model, index, MAX_COLUMNS)?;
         return by_index(shape, scales, group, &numbers)
@@ -179,7 +190,7 @@ fn scaling(
     Ok(Scaling::new(shape, scales, group.map(|size| vec![1, size]).as_deref())?)
 }
 
-/// Which scale is for which number, where a list says it for each column.
+/// Assigns scales to numbers by a list of the group of each column.
 pub(super) fn by_index(
     shape: &[u64],
     scales: &[u64],

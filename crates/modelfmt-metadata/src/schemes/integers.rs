@@ -1,26 +1,27 @@
-//! The whole numbers of compressed-tensors: value = scale × (number − zero point).
+//! Integers of compressed-tensors: value = scale × (number − zero point).
 
 use modelfmt_core::DType;
 use modelfmt_model::model::Model;
 use tensor_program::{Packing, Program, Scaling};
 
 use super::groups::by_index;
-use super::stated::Stated;
-use super::{Failure, Layout, Stored, floats_of, matrix, numbers_of};
+use super::quantization_config::QuantizationConfig;
+use super::{Failure, Layout, StoredWeight, floats_of, matrix, numbers_of};
 
-/// The most columns of a weight whose groups are read.
+/// The maximum number of columns of a weight whose groups are read.
 const MAX_COLUMNS: u64 = 1 << 22;
 
-/// The shape and the width of packed numbers: the shape is a tensor, and the width is one that fits the number of words.
+/// Returns the shape and the width of packed numbers. The shape is in a tensor, and the width is the one that
+/// fits the number of words.
 pub(super) fn packed(
-    stored: &Stored,
+    stored: &StoredWeight,
     model: &Model,
-    stated: &Stated,
+    config: &QuantizationConfig,
     reads: bool,
 ) -> Result<Layout, Failure> {
-    let (_, words) = stored.part(model, ".weight_packed")?;
+    let (_, words) = stored.require_part(model, ".weight_packed")?;
     let (rows, in_row) = matrix(&words)?;
-    let columns = match stored.may(model, ".weight_shape") {
+    let columns = match stored.optional_part(model, ".weight_shape") {
         Some(_) if !reads => return Ok(Layout::default()),
         Some(part) => match numbers_of(model, part, 2)?[..] {
             [own, columns] if u64::try_from(own) == Ok(rows) => {
@@ -33,7 +34,7 @@ pub(super) fn packed(
         None => None,
     };
     let fits = |bits: u64| columns.is_none_or(|columns| columns.div_ceil(32 / bits) == in_row);
-    let said = stated.of_groups("num_bits");
+    let said = config.of_groups("num_bits");
     let widths: Vec<u64> = match said[..] {
         [] if columns.is_some() => [8, 4, 2].into_iter().filter(|bits| fits(*bits)).collect(),
         _ => said.into_iter().filter(|bits| matches!(bits, 1 | 2 | 4 | 8) && fits(*bits)).collect(),
@@ -48,39 +49,44 @@ pub(super) fn packed(
         Some(columns) => columns,
         None => in_row.checked_mul(32 / bits).ok_or_else(|| "it is too large".to_owned())?,
     };
-    let scales = stored.part(model, ".weight_scale")?.1.shape;
+    let scales = stored.require_part(model, ".weight_scale")?.1.shape;
     let groups = scales.last().copied().unwrap_or(1);
-    let group = group(stated, columns, if scales.len() == 2 { groups } else { 1 });
+    let group = group(config, columns, if scales.len() == 2 { groups } else { 1 });
     let shape = Some(vec![rows, columns]);
     Ok(Layout { shape, bits: u32::try_from(bits).ok(), group, ..Layout::default() })
 }
 
-/// The size of a group that is stated and fits, or the one that divides the columns.
-fn group(stated: &Stated, columns: u64, groups: u64) -> Option<u64> {
+/// Returns the size of a group that is stated and fits, or else the one that divides the columns.
+fn group(config: &QuantizationConfig, columns: u64, groups: u64) -> Option<u64> {
     if groups <= 1 {
         return None;
     }
     let fits = |size: &u64| *size > 0 && columns.div_ceil(*size) == groups;
-    let said: Vec<u64> = stated.of_groups("group_size").into_iter().filter(fits).collect();
+    let said: Vec<u64> = config.of_groups("group_size").into_iter().filter(fits).collect();
     match said[..] {
         [size] => Some(size),
         _ => Some(columns / groups).filter(|_| columns.is_multiple_of(groups)),
     }
 }
 
-pub(super) fn packed_program(stored: &Stored, model: &Model, layout: &Layout) -> Result<Program, Failure> {
+pub(super) fn packed_program(
+    stored: &StoredWeight,
+    model: &Model,
+    layout: &Layout,
+) -> Result<Program, Failure> {
     let (Some(bits), Some(&[rows, columns])) = (layout.bits, layout.shape.as_deref()) else {
         return Err("its shape was not read".to_owned().into());
     };
     let packing = Packing::of_bits(bits).ok_or_else(|| format!("{bits} bits are not packed"))?;
-    let (position, info) = stored.part(model, ".weight_packed")?;
+    let (position, info) = stored.require_part(model, ".weight_packed")?;
     let words = Program::tensor(position, &info);
     let numbers = unpacked(words, packing)?.sliced(1, 0, columns)?.cast(DType::F32)?;
-    let scales = floats_of(stored.part(model, ".weight_scale")?)?;
+    let scales = floats_of(stored.require_part(model, ".weight_scale")?)?;
     let scaling = scaling(stored, model, numbers.shape(), (scales.shape(), layout.group))?;
-    // Numbers and packed zero points are stored with half of the range added, which is no matter for their difference.
+    // Numbers and packed zero points are stored with half of the range added. That cancels out in their
+    // difference.
     let half = f32::from(1_u8 << bits.saturating_sub(1).min(7));
-    let numbers = match stored.may(model, ".weight_zero_point") {
+    let numbers = match stored.optional_part(model, ".weight_zero_point") {
         None => numbers.plus(-half)?,
         Some((position, info)) if info.dtype == DType::I32 => {
             let words = Program::tensor(position, &info);
@@ -104,14 +110,14 @@ fn unpacked(words: Program, packing: Packing) -> Result<Program, Failure> {
     Ok(words.retyped(DType::U8, &bytes)?.unpacked(packing)?)
 }
 
-/// Which scale is for which number: as `weight_g_idx` says, or by groups of one size.
+/// Assigns scales to numbers: by `weight_g_idx`, or by groups of one size.
 fn scaling(
-    stored: &Stored,
+    stored: &StoredWeight,
     model: &Model,
     shape: &[u64],
     (scales, group): (&[u64], Option<u64>),
 ) -> Result<Scaling, Failure> {
-    if let Some(index) = stored.may(model, ".weight_g_idx") {
+    if let Some(index) = stored.optional_part(model, ".weight_g_idx") {
         let name = index.1.name;
         let numbers = numbers_of(model, index, MAX_COLUMNS)?;
         // -1 says that the groups are in order.
@@ -123,10 +129,10 @@ fn scaling(
     Ok(Scaling::new(shape, scales, group.map(|size| vec![1, size]).as_deref())?)
 }
 
-/// The shape of numbers of 8 bits.
-pub(super) fn layout(stored: &Stored, model: &Model) -> Result<Layout, Failure> {
-    let (_, info) = stored.part(model, ".weight")?;
-    let (_, scales) = stored.part(model, ".weight_scale")?;
+/// Returns the layout of numbers of 8 bits.
+pub(super) fn layout(stored: &StoredWeight, model: &Model) -> Result<Layout, Failure> {
+    let (_, info) = stored.require_part(model, ".weight")?;
+    let (_, scales) = stored.require_part(model, ".weight_scale")?;
     let group = match (info.shape, scales.shape) {
         (&[_, columns], &[_, groups]) if groups > 1 && columns.is_multiple_of(groups) => {
             Some(columns / groups)
@@ -136,9 +142,9 @@ pub(super) fn layout(stored: &Stored, model: &Model) -> Result<Layout, Failure> 
     Ok(Layout { shape: Some(info.shape.to_vec()), bits: Some(8), group, ..Layout::default() })
 }
 
-pub(super) fn program(stored: &Stored, model: &Model) -> Result<Program, Failure> {
-    let (position, info) = stored.part(model, ".weight")?;
-    let scales = floats_of(stored.part(model, ".weight_scale")?)?;
+pub(super) fn program(stored: &StoredWeight, model: &Model) -> Result<Program, Failure> {
+    let (position, info) = stored.require_part(model, ".weight")?;
+    let scales = floats_of(stored.require_part(model, ".weight_scale")?)?;
     let group = match (info.shape, scales.shape()) {
         (&[_, columns], &[_, groups]) if groups > 1 && columns.is_multiple_of(groups) => {
             Some(vec![1, columns / groups])
@@ -147,7 +153,7 @@ pub(super) fn program(stored: &Stored, model: &Model) -> Result<Program, Failure
     };
     let scaling = Scaling::new(info.shape, scales.shape(), group.as_deref())?;
     let mut numbers = Program::tensor(position, &info).cast(DType::F32)?;
-    if let Some((position, info)) = stored.may(model, ".weight_zero_point") {
+    if let Some((position, info)) = stored.optional_part(model, ".weight_zero_point") {
         numbers = numbers.minus(Program::tensor(position, &info).cast(DType::F32)?, scaling.clone())?;
     }
     Ok(numbers.scaled(scales, scaling)?)

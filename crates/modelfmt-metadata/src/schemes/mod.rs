@@ -1,14 +1,16 @@
-//! Weights of checkpoints that come quantized: each is stored as several tensors, which have the names and shapes of a scheme.
+//! Weights of quantized checkpoints: each is stored as several tensors, which have the names and shapes of a
+//! scheme.
 //!
-//! [`Schemes::find`] recognizes them by the names of a table, and [`Stored::program`] says how the values are computed, by
-//! the formula that the scheme's authors publish. The config.json beside a model says what names and shapes leave open.
+//! [`Schemes::find`] recognizes them by a table of names. [`StoredWeight::program`] computes the values with
+//! the formula that the scheme's authors publish. What names and shapes leave open is in the config.json
+//! beside a model.
 
 mod bitsandbytes;
 mod floats;
 mod groups;
 mod integers;
-mod placed;
-mod stated;
+mod quantization_config;
+mod replacements;
 mod table;
 
 use modelfmt_core::{DType, Kind as DTypeKind, SmallType, TensorInfo};
@@ -16,17 +18,18 @@ use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
 use tensor_program::{Program, ProgramError};
 
-pub use placed::{Placed, named};
-use stated::Stated;
+use quantization_config::QuantizationConfig;
+pub use replacements::{Replacements, named};
 use table::{Kind, Names};
 
-/// Whether tensors of this dtype are weights that can have scales. Powers of two are scales themselves.
+/// Checks whether tensors of this dtype are weights that can have scales. Tensors of powers of two are scales
+/// themselves.
 #[must_use]
 pub fn is_weight(dtype: DType) -> bool {
     dtype.kind() == DTypeKind::Float && SmallType::from_dtype(dtype).is_some() && dtype != DType::F8E8M0
 }
 
-/// The name of the scale of all values of a weight, as llama.cpp has it.
+/// Returns llama.cpp's name of the scale for all values of a weight.
 #[must_use]
 pub fn scale_name(weight: &str) -> String {
     format!("{}.scale", weight.strip_suffix(".weight").unwrap_or(weight))
@@ -34,8 +37,8 @@ pub fn scale_name(weight: &str) -> String {
 
 /// A weight that is stored as several tensors.
 #[derive(Clone, Debug)]
-pub struct Stored {
-    /// The name of the weight, which no tensor of the model has, or only the one with its numbers.
+pub struct StoredWeight {
+    /// The name of the weight. No tensor of the model has this name, or only the tensor with the numbers.
     pub name: String,
     /// The shape of the weight, slowest dimension first; `None` if it is not known.
     pub shape: Option<Vec<u64>>,
@@ -43,14 +46,16 @@ pub struct Stored {
     pub scheme: &'static str,
     /// The type of the stored numbers, such as `u4`; `None` if it is not known.
     pub numbers: Option<String>,
-    /// How many numbers of a row have the same scale, where groups have one size; `None` for whole rows or tensors.
+    /// How many numbers of a row have the same scale, if all groups have one size; `None` for whole rows or
+    /// tensors.
     pub group: Option<u64>,
     kind: Kind,
-    /// The tensors, with what follows the name of the module: first the one with the numbers.
+    /// The tensors, each with the suffix that follows the name of the module. The first is the one with the
+    /// numbers.
     parts: Vec<(&'static str, usize)>,
     /// Tensors about activations, which the values do not need.
-    beside: Vec<usize>,
-    /// What the tensors themselves say of the weight, as far as it is read.
+    activation_tensors: Vec<usize>,
+    /// The layout, as far as the tensors have been read, or why the weight cannot be decoded.
     layout: std::result::Result<Layout, String>,
 }
 
@@ -64,7 +69,7 @@ struct Layout {
     group: Option<u64>,
     /// What is added to each zero point.
     zero_add: u8,
-    /// The scheme of `qweight`, which GPTQ and AWQ have.
+    /// Whether `qweight` is of AWQ and not of GPTQ, which both have it.
     is_awq: bool,
     state: Option<bitsandbytes::State>,
 }
@@ -74,7 +79,7 @@ struct Layout {
 pub enum Failure {
     /// A tensor cannot be read.
     Read(Error),
-    /// The tensors do not fit the scheme, or this kind of it is not known.
+    /// The tensors do not fit the scheme, or this variant of it is not known.
     Why(String),
 }
 
@@ -99,30 +104,32 @@ impl From<String> for Failure {
 /// The weights of a model that are stored as several tensors.
 #[derive(Clone, Debug, Default)]
 pub struct Schemes {
-    /// In the order of the tensors with their numbers.
-    pub weights: Vec<Stored>,
+    /// The weights, in the order of the tensors with their numbers.
+    pub weights: Vec<StoredWeight>,
 }
 
 impl Schemes {
-    /// Finds the weights. Tensors that state shapes are read only if `reads` says so; without, some shapes are not known.
+    /// Finds the weights. Tensors that state shapes are read only if `reads` is true; otherwise some shapes
+    /// are not known.
     ///
     /// # Errors
     /// If the metadata or such a tensor cannot be read.
     pub fn find(model: &Model, reads: bool) -> Result<Self> {
         let mut found = Self::default();
-        let mut stated = None;
+        let mut config = None;
         for (position, info) in tensors(model) {
             let Some((names, stem)) = table::of(model, &info) else { continue };
-            if stated.is_none() {
-                stated = Some(Stated::of(model)?);
+            if config.is_none() {
+                config = Some(QuantizationConfig::of(model)?);
             }
-            let Some(stated) = &stated else { continue };
-            found.weights.push(Stored::of(model, (position, names, stem), stated, reads)?);
+            let Some(config) = &config else { continue };
+            found.weights.push(StoredWeight::of(model, (position, names, stem), config, reads)?);
         }
         Ok(found)
     }
 
-    /// The weights as people name them, such as `gptq (u4 in groups of 128)`, each kind once, with their number.
+    /// Returns the kinds of weights as people name them, such as `gptq (u4 in groups of 128)`, each with the
+    /// number of its weights.
     #[must_use]
     pub fn kinds(&self) -> Vec<(String, usize)> {
         let mut kinds: Vec<(String, usize)> = Vec::new();
@@ -137,27 +144,30 @@ impl Schemes {
     }
 }
 
-/// The tensors whose files are there, with their positions.
+/// Returns the tensors whose files exist, with their positions.
 pub fn tensors(model: &Model) -> impl Iterator<Item = (usize, TensorInfo<'_>)> {
     (0..model.tensor_count()).filter_map(|position| Some((position, model.container().info(position)?)))
 }
 
-/// The positions of the tensors about the activations of the module with this name.
-pub fn beside(model: &Model, module: &str) -> Vec<usize> {
-    table::BESIDE.iter().filter_map(|end| model.container().find(&format!("{module}{end}"))).collect()
+/// Returns the positions of the tensors about the activations of the module with this name.
+pub fn activation_tensors(model: &Model, module: &str) -> Vec<usize> {
+    table::ACTIVATION_TENSORS
+        .iter()
+        .filter_map(|end| model.container().find(&format!("{module}{end}")))
+        .collect()
 }
 
-impl Stored {
+impl StoredWeight {
     fn of(
         model: &Model,
         (position, names, stem): (usize, &'static Names, &str),
-        stated: &Stated,
+        config: &QuantizationConfig,
         reads: bool,
     ) -> Result<Self> {
         let find = |end: &&'static str| Some((*end, model.container().find(&format!("{stem}{end}"))?));
         let mut parts = vec![(names.first, position)];
-        parts.extend(names.with.iter().chain(names.may).filter_map(find));
-        let beside = beside(model, stem);
+        parts.extend(names.required.iter().chain(names.optional).filter_map(find));
+        let activation_tensors = activation_tensors(model, stem);
         let mut stored = Self {
             name: format!("{stem}{}", names.weight),
             shape: None,
@@ -166,18 +176,18 @@ impl Stored {
             group: None,
             kind: names.kind,
             parts,
-            beside,
+            activation_tensors,
             layout: Ok(Layout::default()),
         };
         let layout = match names.kind {
-            Kind::Groups => groups::layout(&stored, model, stated),
-            Kind::Packed => integers::packed(&stored, model, stated, reads),
+            Kind::Groups => groups::layout(&stored, model, config),
+            Kind::Packed => integers::packed(&stored, model, config, reads),
             Kind::Int8 => integers::layout(&stored, model),
             Kind::Nvfp4 | Kind::Nvfp4Divided | Kind::Mxfp4 | Kind::Mxfp4Blocks => {
                 floats::layout(&stored, model)
             }
             Kind::FourBits => bitsandbytes::layout(&stored, model, reads),
-            Kind::Scb => bitsandbytes::rows(&stored, model),
+            Kind::Int8Rows => bitsandbytes::rows(&stored, model),
         };
         let layout = match layout {
             Err(Failure::Read(error)) => return Err(error),
@@ -200,11 +210,12 @@ impl Stored {
         Ok(stored)
     }
 
-    /// How the values are computed, in `f32`. The inputs are positions in the model. Tensors that say to which group a column belongs
-    /// are read and checked.
+    /// Returns the program that computes the values, in `f32`. The inputs are positions in the model. Tensors
+    /// that say to which group a column belongs are read and checked.
     ///
     /// # Errors
-    /// If such a tensor cannot be read, the tensors do not fit the scheme, or this kind of it is not known.
+    /// If such a tensor cannot be read, the tensors do not fit the scheme, or this variant of it is not
+    /// known.
     pub fn program(&self, model: &Model) -> std::result::Result<Program, Failure> {
         let layout = self.layout.clone().map_err(Failure::Why)?;
         match self.kind {
@@ -215,11 +226,12 @@ impl Stored {
                 floats::program(self, model, self.kind, &layout)
             }
             Kind::FourBits => bitsandbytes::program(self, model, &layout),
-            Kind::Scb => bitsandbytes::rows_program(self, model),
+            Kind::Int8Rows => bitsandbytes::rows_program(self, model),
         }
     }
 
-    /// The weight in the blocks of GGUF, and the scale of all of its values, if they are multiplied by one. All numbers are kept.
+    /// Returns the weight in the blocks of GGUF, and the scale for all of its values, if there is one. All
+    /// numbers are kept.
     ///
     /// # Errors
     /// If GGUF has no such blocks, or the tensors do not fit the scheme.
@@ -231,23 +243,24 @@ impl Stored {
         }
     }
 
-    /// Why the weight cannot be decoded, as far as that is known before the numbers are read.
+    /// Returns why the weight cannot be decoded, as far as that is known before the numbers are read.
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
         self.layout.as_ref().err().map(String::as_str)
     }
 
-    /// The positions of the tensors that the weight is stored as.
+    /// Returns the positions of the tensors that the weight is stored as.
     pub fn parts(&self) -> impl Iterator<Item = usize> {
         self.parts.iter().map(|(_, position)| *position)
     }
 
-    /// The positions of tensors about the activations of the same module. The values do not need them.
-    pub fn beside(&self) -> impl Iterator<Item = usize> {
-        self.beside.iter().copied()
+    /// Returns the positions of tensors about the activations of the same module. The values do not need
+    /// them.
+    pub fn activation_tensors(&self) -> impl Iterator<Item = usize> {
+        self.activation_tensors.iter().copied()
     }
 
-    /// The scheme as people name it, such as `gptq (u4 in groups of 128)`.
+    /// Returns the scheme as people name it, such as `gptq (u4 in groups of 128)`.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { scheme, numbers, group, .. } = self;
@@ -258,24 +271,28 @@ impl Stored {
         }
     }
 
-    /// The position of the part with this end of its name.
+    /// Returns the position of the part whose name has this suffix.
     fn at(&self, end: &str) -> Option<usize> {
         self.parts.iter().find(|(own, _)| *own == end).map(|(_, position)| *position)
     }
 
-    /// A part that must be there.
-    fn part<'m>(&self, model: &'m Model, end: &str) -> std::result::Result<(usize, TensorInfo<'m>), Failure> {
-        self.may(model, end).ok_or_else(|| Failure::Why(format!("its tensor {end:?} is not there")))
+    /// Returns a part, or fails if it does not exist.
+    fn require_part<'m>(
+        &self,
+        model: &'m Model,
+        end: &str,
+    ) -> std::result::Result<(usize, TensorInfo<'m>), Failure> {
+        self.optional_part(model, end).ok_or_else(|| Failure::Why(format!("its tensor {end:?} is not there")))
     }
 
-    /// A part that may be there.
-    fn may<'m>(&self, model: &'m Model, end: &str) -> Option<(usize, TensorInfo<'m>)> {
+    /// Returns a part, if it exists.
+    fn optional_part<'m>(&self, model: &'m Model, end: &str) -> Option<(usize, TensorInfo<'m>)> {
         let position = self.at(end)?;
         Some((position, model.container().info(position)?))
     }
 }
 
-/// The lengths of a matrix, neither of which is 0.
+/// Returns the dimensions of a matrix. Fails if one of them is 0.
 fn matrix(info: &TensorInfo<'_>) -> std::result::Result<(u64, u64), String> {
     match *info.shape {
         [rows, columns] if rows > 0 && columns > 0 => Ok((rows, columns)),
@@ -283,7 +300,7 @@ fn matrix(info: &TensorInfo<'_>) -> std::result::Result<(u64, u64), String> {
     }
 }
 
-/// A tensor of floats as `f32`.
+/// Makes a program for a tensor of floats, as `f32`.
 fn floats_of((position, info): (usize, TensorInfo<'_>)) -> std::result::Result<Program, Failure> {
     if !info.dtype.is_float() || !info.has_data {
         return Err(Failure::Why(format!("{:?} is {}, and floats are needed", info.name, info.dtype)));
@@ -291,14 +308,14 @@ fn floats_of((position, info): (usize, TensorInfo<'_>)) -> std::result::Result<P
     Ok(Program::tensor(position, &info).cast(DType::F32)?)
 }
 
-/// The transpose of a matrix of floats as `f32`.
+/// Makes a program for the transpose of a matrix of floats, as `f32`.
 fn transposed_floats_of(part: (usize, TensorInfo<'_>)) -> std::result::Result<Program, Failure> {
     let (position, info) = part;
     floats_of(part)?;
     Ok(Program::tensor(position, &info).transposed()?.cast(DType::F32)?)
 }
 
-/// Reads whole numbers, at most `most` of them.
+/// Reads a tensor of integers, which may have at most `most` of them.
 fn numbers_of(
     model: &Model,
     (position, info): (usize, TensorInfo<'_>),

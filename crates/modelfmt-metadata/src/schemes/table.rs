@@ -14,39 +14,39 @@ pub(super) enum Kind {
     Int8,
     /// 4-bit floats with scales, which have a scale themselves.
     Nvfp4,
-    /// The same, with scales that are divided by another.
+    /// Like `Nvfp4`, but the scales are divided by their scale.
     Nvfp4Divided,
     /// 4-bit floats with powers of two as scales.
     Mxfp4,
-    /// The same in blocks of 32, transposed.
+    /// Like `Mxfp4`, but in blocks of 32, transposed.
     Mxfp4Blocks,
-    /// Places in a table of 16 values, with scales.
+    /// Indices into a table of 16 values, with scales.
     FourBits,
     /// Numbers of 8 bits with the largest magnitude of each row.
-    Scb,
+    Int8Rows,
 }
 
-/// The tensors of a weight. Their names are that of a module, and one of these ends.
+/// The tensors of a weight. Their names are the name of a module and one of these suffixes.
 pub(super) struct Names {
     pub(super) kind: Kind,
     pub(super) scheme: &'static str,
     /// The letter before the number of bits in the name of the numbers' type.
     pub(super) sign: &'static str,
-    /// The end of the weight's own name.
+    /// The suffix of the weight's own name.
     pub(super) weight: &'static str,
     /// The tensor with the numbers, and its dtype.
     pub(super) first: &'static str,
     dtype: DType,
-    /// The tensors that must be there too, and those that may.
-    pub(super) with: &'static [&'static str],
-    pub(super) may: &'static [&'static str],
+    /// The other tensors: those that must exist, and those that may.
+    pub(super) required: &'static [&'static str],
+    pub(super) optional: &'static [&'static str],
 }
 
 /// Tensors about activations and caches of a module.
-pub(super) const BESIDE: &[&str] =
+pub(super) const ACTIVATION_TENSORS: &[&str] =
     &[".input_scale", ".input_global_scale", ".input_zero_point", ".output_scale", ".k_scale", ".v_scale"];
 
-/// The first that fits counts.
+/// The table. The first entry that fits counts.
 const TABLE: &[Names] = &[
     Names {
         kind: Kind::Groups,
@@ -55,8 +55,8 @@ const TABLE: &[Names] = &[
         weight: ".weight",
         first: ".qweight",
         dtype: DType::I32,
-        with: &[".qzeros", ".scales"],
-        may: &[".g_idx"],
+        required: &[".qzeros", ".scales"],
+        optional: &[".g_idx"],
     },
     Names {
         kind: Kind::Packed,
@@ -65,8 +65,8 @@ const TABLE: &[Names] = &[
         weight: ".weight",
         first: ".weight_packed",
         dtype: DType::I32,
-        with: &[".weight_scale"],
-        may: &[".weight_shape", ".weight_zero_point", ".weight_g_idx"],
+        required: &[".weight_scale"],
+        optional: &[".weight_shape", ".weight_zero_point", ".weight_g_idx"],
     },
     Names {
         kind: Kind::Nvfp4Divided,
@@ -75,8 +75,8 @@ const TABLE: &[Names] = &[
         weight: ".weight",
         first: ".weight_packed",
         dtype: DType::U8,
-        with: &[".weight_scale", ".weight_global_scale"],
-        may: &[],
+        required: &[".weight_scale", ".weight_global_scale"],
+        optional: &[],
     },
     Names {
         kind: Kind::Mxfp4,
@@ -85,8 +85,8 @@ const TABLE: &[Names] = &[
         weight: ".weight",
         first: ".weight_packed",
         dtype: DType::U8,
-        with: &[".weight_scale"],
-        may: &[],
+        required: &[".weight_scale"],
+        optional: &[],
     },
     Names {
         kind: Kind::Nvfp4,
@@ -95,8 +95,8 @@ const TABLE: &[Names] = &[
         weight: ".weight",
         first: ".weight",
         dtype: DType::U8,
-        with: &[".weight_scale", ".weight_scale_2"],
-        may: &[],
+        required: &[".weight_scale", ".weight_scale_2"],
+        optional: &[],
     },
     Names {
         kind: Kind::Mxfp4Blocks,
@@ -105,8 +105,8 @@ const TABLE: &[Names] = &[
         weight: "",
         first: "_blocks",
         dtype: DType::U8,
-        with: &["_scales"],
-        may: &[],
+        required: &["_scales"],
+        optional: &[],
     },
     Names {
         kind: Kind::FourBits,
@@ -115,8 +115,8 @@ const TABLE: &[Names] = &[
         weight: ".weight",
         first: ".weight",
         dtype: DType::U8,
-        with: &[".weight.absmax", ".weight.quant_map"],
-        may: &[
+        required: &[".weight.absmax", ".weight.quant_map"],
+        optional: &[
             ".weight.nested_absmax",
             ".weight.nested_quant_map",
             ".weight.quant_state.bitsandbytes__nf4",
@@ -124,14 +124,14 @@ const TABLE: &[Names] = &[
         ],
     },
     Names {
-        kind: Kind::Scb,
+        kind: Kind::Int8Rows,
         scheme: "bitsandbytes int8",
         sign: "i",
         weight: ".weight",
         first: ".weight",
         dtype: DType::I8,
-        with: &[".SCB"],
-        may: &[".weight_format"],
+        required: &[".SCB"],
+        optional: &[".weight_format"],
     },
     Names {
         kind: Kind::Int8,
@@ -140,12 +140,13 @@ const TABLE: &[Names] = &[
         weight: ".weight",
         first: ".weight",
         dtype: DType::I8,
-        with: &[".weight_scale"],
-        may: &[".weight_zero_point"],
+        required: &[".weight_scale"],
+        optional: &[".weight_zero_point"],
     },
 ];
 
-/// The scheme of the weight whose numbers a tensor has, if the other tensors are there, and the name of its module.
+/// Returns the scheme of the weight whose numbers a tensor has, and the name of its module, if the other
+/// tensors exist.
 pub(super) fn of<'n>(model: &Model, info: &TensorInfo<'n>) -> Option<(&'static Names, &'n str)> {
     if !matches!(info.dtype, DType::I32 | DType::U8 | DType::I8) || !info.has_data {
         return None;
@@ -154,6 +155,6 @@ pub(super) fn of<'n>(model: &Model, info: &TensorInfo<'n>) -> Option<(&'static N
         let stem = info.name.strip_suffix(names.first)?;
         let is_there = |end: &&str| model.container().find(&format!("{stem}{end}")).is_some();
         let rank_fits = names.kind != Kind::Mxfp4Blocks || info.shape.len() == 4;
-        (rank_fits && names.with.iter().all(is_there)).then_some((names, stem))
+        (rank_fits && names.required.iter().all(is_there)).then_some((names, stem))
     })
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "aero")]
 use modelfmt_core::OpenFile;
-use modelfmt_core::claims::{Claims, Wanted};
+use modelfmt_core::claims::{Claims, WantedRange};
 use modelfmt_core::load::{LoadOptions, Loaded};
 use modelfmt_core::plan::{Pick, Slice, TensorSlice};
 use modelfmt_core::read::Opened as _;
@@ -33,9 +33,10 @@ use modelfmt_rules::pin::Pin;
 
 /// A model of any format, read asynchronously: from a bucket, a web server, or a store of your own.
 ///
-/// The format is detected by the content. The methods are those of [`Model`](crate::Model) as `async` functions, run by the same
-/// code on any executor. The files come from `modelfmt_remote::SiblingFiles`, or from your own [`FetchFiles`]. For features of one
-/// format alone, use the `AsyncReader` or `AsyncSetReader` of its crate.
+/// The format is detected by the content. The methods are those of [`Model`](crate::Model) as `async`
+/// functions, run by the same code on any executor. The files come from `modelfmt_remote::SiblingFiles`, or
+/// from your own [`FetchFiles`]. For features that only one format has, use the `AsyncReader` or
+/// `AsyncSetReader` of its crate.
 ///
 /// ```
 /// # fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -109,7 +110,7 @@ impl OpenOptions {
         };
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
         self.refuse_async(name, Some(format))?;
-        if format.driver().is_none() {
+        if format.fns().is_none() {
             return Err(Error::NotEnabled { path: path(), format, feature: format.feature() });
         }
         if let Some(pin) = self.pin {
@@ -129,7 +130,7 @@ impl OpenOptions {
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
         self.refuse_async(name, Some(format))?;
         if let Some(pin) = self.pin {
-            crate::model::pinned::check(&path(), format, pin)?; // that it is one of a split shows its index
+            crate::model::pinned::check(&path(), format, pin)?; // only the index shows that it is a split
         }
         Ok(AsyncModel { name: name.to_owned(), pin: self.pin, index_len, reader: AsyncReader::new(opened) })
     }
@@ -152,7 +153,7 @@ impl OpenOptions {
             (_, file) => file,
         };
         #[cfg(feature = "aero")]
-        let files = if format.driver().is_some_and(|driver| driver.proves_files) && self.pin.is_some() {
+        let files = if format.fns().is_some_and(|fns| fns.proves_files) && self.pin.is_some() {
             // The index is read through its proof, and proves the other files.
             let options = own_options::<aero::Index>(self);
             files.by_index(aero::FileProofs::read(&file, options.settings().limits_ref()).await?)
@@ -172,49 +173,51 @@ impl<F: FetchFiles> AsyncModel<F> {
         OpenOptions::new().open_async(files, name).await
     }
 
-    /// The name by which the model was opened.
+    /// Returns the name by which the model was opened.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The format of the model.
+    /// Returns the format of the model.
     #[must_use]
     pub fn format(&self) -> Format {
         self.reader.format()
     }
 
-    /// The version that the file states, such as `0.1`; `None` for formats without.
+    /// Returns the version that the file states, such as `0.1`; `None` if the format has no versions.
     #[must_use]
     pub fn version(&self) -> Option<String> {
         self.reader.version_text()
     }
 
-    /// The pin, if the model was [opened with one](OpenOptions::pin). Everything that is read is checked against it.
+    /// Returns the pin, if the model was [opened with one](OpenOptions::pin). Everything that is read is
+    /// checked against it.
     #[must_use]
     pub const fn pin(&self) -> Option<Pin> {
         self.pin
     }
 
-    /// The size in bytes; for a set, the size of all its files together. A file of a set that cannot be opened counts as empty,
-    /// unless the index states its size.
+    /// Returns the size in bytes; for a set, the size of all its files together. A file of a set that cannot
+    /// be opened counts as empty, unless the index states its size.
     pub async fn file_size(&self) -> u64 {
         self.reader.file_size().await
     }
 
-    /// The paths of the files of a set without its index, as the index names them; empty for a single file.
+    /// Returns the paths of the files of a set without its index, as the index names them; empty for a single
+    /// file.
     #[must_use]
     pub fn file_paths(&self) -> Vec<String> {
         self.reader.file_paths()
     }
 
-    /// The number of tensors.
+    /// Returns the number of tensors.
     #[must_use]
     pub fn tensor_count(&self) -> usize {
         self.reader.tensor_count()
     }
 
-    /// The tensors, in file order. If the index of a set has only their names, this opens every file.
+    /// Returns the tensors, in file order. If the index of a set has only their names, this opens every file.
     ///
     /// # Errors
     /// [`Error::File`] if a file of a set is missing or broken.
@@ -226,7 +229,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         Ok(all)
     }
 
-    /// A tensor without its values. If the index of a set has only its name, this opens its file.
+    /// Returns a tensor without its values. If the index of a set has only its name, this opens its file.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if there is no tensor at that position, or its file is missing or broken.
@@ -235,7 +238,8 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.named(self.reader.info(position).await)
     }
 
-    /// The location of a tensor's values in its file. For a set, this may have to open one of its files.
+    /// Returns the location of a tensor's values in its file. For a set, this may have to open one of its
+    /// files.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if there is no tensor at that position, or its file is missing or broken.
@@ -255,7 +259,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         Ok(())
     }
 
-    /// The position of the tensor with that name.
+    /// Returns the position of the tensor with that name.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`].
@@ -263,7 +267,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.position(name)
     }
 
-    /// A tensor with its values. The key is the tensor's name, or its position in file order.
+    /// Returns a tensor with its values. The key is the tensor's name, or its position in file order.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if there is no tensor at that position, it has no data, or cannot be read or
@@ -273,7 +277,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.named(self.reader.tensor(position).await)
     }
 
-    /// A range of the bytes of a tensor's values, without the rest of them.
+    /// Reads a range of the bytes of a tensor's values, without reading the rest.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if it has fewer bytes, or cannot be read or decompressed.
@@ -282,7 +286,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.named(self.reader.read_range(position, range).await)
     }
 
-    /// A part of a tensor. Reads little besides the part.
+    /// Reads a part of a tensor, and little else from its file.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit the tensor, or it cannot be read or decompressed.
@@ -300,14 +304,15 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.named(self.reader.read_into(position, offset, out).await)
     }
 
-    /// The same reads, each checked against the digests in the file.
+    /// Returns the same reads, with each checked against the digests in the file.
     #[must_use]
     pub const fn checked(&self) -> AsyncCheckedModel<'_, F> {
         AsyncCheckedModel(self)
     }
 
-    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with up to [`LoadOptions::in_flight`]
-    /// requests under way at once. Each buffer has to be as long as its values. Of `work`, only the progress callback is used.
+    /// Fills buffers of your own with tensors or parts of them, in the order of `picks`, with up to
+    /// [`LoadOptions::in_flight`] requests under way at once. Each buffer has to be as long as its values.
+    /// Only the progress callback of `work` is used.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if a buffer has another length, a tensor cannot be read or decompressed, or its
@@ -328,7 +333,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         })
     }
 
-    /// The metadata as one flat object, without the keys that describe the layout of the file.
+    /// Returns the metadata as one flat object, without the keys that describe the layout of the file.
     ///
     /// # Errors
     /// [`Error::File`] if the metadata cannot be read or does not decode.
@@ -336,7 +341,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.named(self.reader.flat_metadata().await)
     }
 
-    /// The metadata of the format, as the tree that `inspect --json` prints.
+    /// Returns the metadata of the format, as the tree that `inspect --json` prints.
     ///
     /// # Errors
     /// [`Error::File`] if the metadata cannot be read or does not decode.
@@ -344,7 +349,8 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.named(self.reader.metadata().await)
     }
 
-    /// Features of this format alone (chunks, size variables, checksum, flags, files), as `inspect --json` prints them.
+    /// Returns the features that only this format has (chunks, size variables, checksum, flags, files), as
+    /// `inspect --json` prints them.
     ///
     /// # Errors
     /// [`Error::File`] if they cannot be read.
@@ -356,13 +362,13 @@ impl<F: FetchFiles> AsyncModel<F> {
         Ok(details.into())
     }
 
-    /// What the files of the model claim about their own bytes: digests of ranges, of the values of all tensors and of what else
-    /// they cover. Files are numbered as in [`file_paths`](Self::file_paths); a single file is 0.
+    /// Returns the digests that the files of the model contain for the values of all tensors. A digest may
+    /// cover other bytes too. Files are numbered as in [`file_paths`](Self::file_paths); a single file is 0.
     ///
     /// # Errors
     /// [`Error::File`] if a part of the index that has digests cannot be read.
     pub async fn claims(&self) -> Result<Claims> {
-        let wanted: Vec<Wanted> = (0..self.tensor_count()).map(Wanted::whole).collect();
+        let wanted: Vec<WantedRange> = (0..self.tensor_count()).map(WantedRange::whole).collect();
         self.named(self.reader.claims(&wanted).await)
     }
 
@@ -376,7 +382,7 @@ impl<F: FetchFiles> AsyncModel<F> {
         self.reader.verify_with(level, work).await
     }
 
-    /// The position of a tensor from its name or position.
+    /// Returns the position of a tensor from its name or position.
     fn position(&self, key: impl TensorKey) -> Result<usize> {
         let found = key.position(|name| self.reader.find(name));
         found.map_err(|name| {
@@ -410,7 +416,7 @@ impl<F: FetchFiles> fmt::Debug for AsyncCheckedModel<'_, F> {
 }
 
 impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
-    /// A tensor with its values.
+    /// Returns a tensor with its values.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if the bytes do not match the digest, or the file has none for them.
@@ -419,7 +425,7 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
         self.0.named(self.0.reader.checked().tensor(position).await)
     }
 
-    /// A range of the bytes of a tensor's values.
+    /// Returns a range of the bytes of a tensor's values.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if the tensor has fewer bytes, the bytes do not match the digest, or the file has
@@ -429,7 +435,8 @@ impl<'a, F: FetchFiles> AsyncCheckedModel<'a, F> {
         self.0.named(self.0.reader.checked().read_range(position, range).await)
     }
 
-    /// A part of a tensor. If the file has digests of pages, the pages that the slice touches are checked.
+    /// Returns a part of a tensor. If the file has digests of pages, the pages that the slice touches are
+    /// checked.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit the tensor, the bytes do not match the digest, or the

@@ -46,7 +46,7 @@ impl<F: FetchFiles> Proved<F> {
         }
     }
 
-    /// The same files, with those of a set checked against the hashes in its proved index.
+    /// Returns the same files, with those of a set checked against the hashes in its proved index.
     #[cfg(feature = "aero")]
     pub(super) fn by_index(self, listed: aero::FileProofs) -> Self {
         Self { listed: Some(listed), ..self }

@@ -4,7 +4,7 @@ use super::Format;
 use super::capabilities::{
     Access, Blocks, Capabilities, EVERY_NUMBER, Metadata, MetadataSchema, Names, PinKind, Properties,
 };
-use super::entry::{Detection, Entry, IndexJson, Version, driver};
+use super::entry::{Detection, Entry, IndexJson, Version, format_fns};
 use modelfmt_rules::wording::Choice;
 
 pub(super) static AERO: Entry = Entry {
@@ -17,9 +17,9 @@ pub(super) static AERO: Entry = Entry {
     versions: &[Version::only(&["0.1"])],
     capabilities: CAPABILITIES,
     choices: CHOICES,
-    driver: driver!(
+    fns: format_fns!(
         "aero",
-        open: Some(on::open),
+        open_override: Some(on::open),
         write: super::entry::Write::File(on::write),
         common_metadata: Some(on::common_metadata),
         unreadable: Some(on::unreadable),
@@ -47,9 +47,9 @@ pub(super) static AEROSET: Entry = Entry {
         ..CAPABILITIES
     },
     choices: CHOICES_OF_SET,
-    driver: driver!(
+    fns: format_fns!(
         "aero",
-        open: Some(on::open_set),
+        open_override: Some(on::open_set),
         write: super::entry::Write::Set(on::plan_set),
         common_metadata: Some(on::common_metadata),
         unreadable: Some(on::unreadable),
@@ -92,7 +92,7 @@ const CHOICES: &[Choice] = &[
     Choice::NoZstd,
 ];
 
-/// The same, and the number of files.
+/// The choices for a single file, and the number of files.
 const CHOICES_OF_SET: &[Choice] = &[
     Choice::ModelName,
     Choice::Architecture,
@@ -125,7 +125,7 @@ mod on {
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::common_metadata::{CommonMetadata, text};
-    use crate::formats::entry::{EditSet, Job, JobError, Opened, ToOpen, reader_of};
+    use crate::formats::entry::{AnyReader, EditSet, Job, JobError, ToOpen, reader_of};
     use crate::formats::merged::readers;
     use crate::formats::open_any::OpenAny;
     use crate::formats::own_options;
@@ -158,19 +158,19 @@ mod on {
         OpenAny::open_now(Format::AeroSet, opened)
     }
 
-    /// The reader of an AERO file, if the source is one.
-    fn file(source: &dyn Opened) -> Option<&Reader<BoxSource>> {
+    /// Returns the reader of an AERO file, if the source is one.
+    fn file(source: &dyn AnyReader) -> Option<&Reader<BoxSource>> {
         reader_of(source)
     }
 
-    /// The pin that fixes all bytes of a file.
-    pub(super) fn pin(opened: &dyn Opened) -> Result<Option<Pin>, AnyError> {
+    /// Returns the pin that proves all bytes of a file.
+    pub(super) fn pin(opened: &dyn AnyReader) -> Result<Option<Pin>, AnyError> {
         let Some(reader) = file(opened) else { return Ok(None) };
         Ok(reader.pin()?.map(Pin::Aero))
     }
 
-    /// The reader of an AEROSET, if the source is one.
-    fn set(source: &dyn Opened) -> Option<&SetReader<SharedFiles>> {
+    /// Returns the reader of an AEROSET, if the source is one.
+    fn set(source: &dyn AnyReader) -> Option<&SetReader<SharedFiles>> {
         reader_of(source)
     }
 
@@ -201,7 +201,7 @@ mod on {
         }
     );
 
-    /// The plan of a set whose index has this name.
+    /// Plans a set whose index has this name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let mut options = carry(job, options(job))?;
         if let Some(nbytes) = job.options.output.shard_size {
@@ -213,21 +213,21 @@ mod on {
         Ok(Box::new(SetPlan::new(name, job.specs(), &job.metadata.keys, &options)?))
     }
 
-    /// The index of an AERO file or set, if the source is one.
-    fn index_of(source: &dyn Opened) -> Option<&Index> {
+    /// Returns the index of an AERO file or set, if the source is one.
+    fn index_of(source: &dyn AnyReader) -> Option<&Index> {
         let index = file(source).map(|reader| &**reader.index());
         index.or_else(|| set(source).and_then(|set| set.index().tensors()).map(|index| &**index))
     }
 
-    /// The `quant_params` of a tensor, if they say more than a ggml type.
+    /// Returns the `quant_params` of a tensor, if they say more than a ggml type.
     fn own_params(index: &Index, position: usize, dtype: DType) -> Option<Object> {
         let Some(Value::Object(params)) = index.quant_params(position) else { return None };
         let is_usual = dtype.is_quantized() && params.len() == 1 && params.contains_key("ggml_type");
         (!is_usual).then_some(params)
     }
 
-    /// Copies what only AERO can hold, in the descriptions of tensors, in the index and in chunks of other kinds. If several
-    /// sources have the same part, the first one counts.
+    /// Copies the parts that only AERO can hold: in the descriptions of tensors, in the index and in chunks
+    /// of other kinds. If several sources have the same part, the first source counts.
     fn carry(job: &Job<'_>, mut options: WriteOptions) -> Result<WriteOptions, JobError> {
         let sources: Vec<_> = readers(job.source).collect();
         for item in &job.tensors.items {
@@ -297,7 +297,7 @@ mod on {
         options
     }
 
-    /// The key that makes readers reverse shapes.
+    /// Returns the key that makes readers reverse shapes.
     pub(super) fn unreadable(keys: &Object) -> Vec<(String, String)> {
         let why = "says that shapes are in ggml's order, and they are written in the usual order";
         aero::is_from_gguf(keys).then(|| ("source_format".to_owned(), why.to_owned())).into_iter().collect()
@@ -310,12 +310,13 @@ mod on {
     /// The keys of a manifest that a writer makes anew.
     const MANIFEST: [&str; 5] = ["format", "model", "chunks", "shards", "quant_descriptors"];
 
-    /// The metadata of the chunk MJSN. The manifest is made anew; its other keys are kept for an AERO target.
-    pub(super) fn common_metadata(source: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+    /// Reads the metadata of the chunk MJSN. The manifest is made anew; its other keys are kept for an AERO
+    /// target.
+    pub(super) fn common_metadata(source: &dyn AnyReader) -> Result<CommonMetadata, AnyError> {
         let mut common = CommonMetadata::default();
         let mut parts = source.metadata()?.into_object();
         common.keys = parts.remove("json").unwrap_or_default().into_object();
-        common.is_turned = aero::is_from_gguf(&common.keys);
+        common.shapes_reversed = aero::is_from_gguf(&common.keys);
         common.manifest = parts.remove("manifest").unwrap_or_default().into_object();
         let model = common.manifest.get("model").and_then(Value::as_object).cloned().unwrap_or_default();
         take_names(&mut common, "manifest key", &model);
@@ -338,8 +339,8 @@ mod on {
         Ok(common)
     }
 
-    /// Takes name and architecture from a manifest, or from the index of a set, if the keys do not have them. Other members are
-    /// lost, because the manifest is made anew from the keys.
+    /// Takes the name and architecture from a manifest, or from the index of a set, if the keys do not have
+    /// them. Other members are lost, because the manifest is made anew from the keys.
     fn take_names(common: &mut CommonMetadata, kind: &'static str, model: &Object) {
         for (inner, value) in model {
             let key = match inner {
@@ -364,7 +365,7 @@ mod on {
 
     /// Lists the parts of an AERO source that only AERO can hold, and those that are lost with any target.
     fn losses(
-        source: &dyn Opened,
+        source: &dyn AnyReader,
         own: &mut Vec<Unsupported>,
         losses: &mut Vec<Unsupported>,
     ) -> Result<(), AnyError> {
@@ -421,8 +422,8 @@ mod on {
         Ok(())
     }
 
-    /// The chunks of other kinds with their positions. If a chunk is not carried, the third member says why: chunks are in memory
-    /// while a file is written.
+    /// Returns the chunks of other kinds with their positions. If a chunk is not carried, the third member
+    /// says why. Their total length is limited, because chunks are in memory while a file is written.
     fn own_chunks(index: &Index) -> impl Iterator<Item = (usize, Chunk<'_>, Option<&'static str>)> {
         const MAX_LEN: u64 = 64 << 20;
         let mut len = 0u64;
@@ -479,8 +480,8 @@ mod on {
         Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The file after an edit of its metadata and names.
-    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+    /// Applies an edit of metadata and names, and returns the new file.
+    pub(super) fn edit(opened: &dyn AnyReader, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<Reader<BoxSource>>(opened) else { return Err(EditFault::unopened()) };
         let before = reader.metadata()?;
         let metadata = change.apply(&before, NewValue::to_value)?;
@@ -488,7 +489,7 @@ mod on {
     }
 
     /// Sets the options with which a conversion to AERO keeps the properties of the source.
-    pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
+    pub(super) fn same(opened: &dyn AnyReader, options: &mut ConvertOptions) {
         let Some(reader) = file(opened) else { return };
         let index = reader.index();
         let has = |fourcc| index.chunks().any(|chunk| chunk.fourcc == fourcc);

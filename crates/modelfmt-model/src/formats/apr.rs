@@ -4,7 +4,7 @@ use modelfmt_core::DType::{self, AprQ4, AprQ8, BF16, F16, F32, F64, I8, I32, I64
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, MetadataSchema, Names, Properties};
-use super::entry::{Detection, Entry, driver};
+use super::entry::{Detection, Entry, format_fns};
 use modelfmt_rules::wording::Choice;
 
 pub(super) static APR: Entry = Entry {
@@ -31,7 +31,7 @@ pub(super) static APR: Entry = Entry {
         properties: Properties { schema: Some(MetadataSchema::Apr), sorted: true, ..Properties::NONE },
     },
     choices: &[Choice::ModelName, Choice::Architecture, Choice::ModelType, Choice::Reserve],
-    driver: driver!(
+    fns: format_fns!(
         "apr",
         write: super::entry::Write::File(on::write),
         unreadable: Some(on::unreadable),
@@ -65,14 +65,14 @@ pub(super) static APRN: Entry = Entry {
         properties: Properties::NONE,
     },
     choices: &[],
-    driver: driver!("apr"),
+    fns: format_fns!("apr"),
 };
 
 const NUMBERS: &[DType] = &[I8, U8, I32, I64, F16, BF16, F32, F64];
 const BLOCKS: &[DType] = &[Q4K, Q6K, AprQ4, AprQ8];
 
-/// Whether a file begins with today's magic, or with that of aprender 0.20 to 0.24. The latter is APR2's magic, too, but the
-/// metadata begins at byte 64 instead of 32.
+/// Checks whether a file begins with the current magic, or with that of aprender 0.20 to 0.24. The latter is
+/// also the magic of APR2, but in APR the metadata begins at byte 64 instead of 32.
 pub(super) fn is_header(first: &[u8]) -> bool {
     let metadata_offset = first.get(12..).and_then(|rest| rest.first_chunk()).copied();
     first.starts_with(b"APR\0")
@@ -89,7 +89,7 @@ mod on {
     use modelfmt_write::{Sink, TensorData};
 
     use crate::formats::change::{Change, EditFault, NewValue};
-    use crate::formats::entry::{Job, JobError, Opened, reader_of};
+    use crate::formats::entry::{AnyReader, Job, JobError, reader_of};
     use crate::formats::merged::readers;
 
     pub(super) fn write(
@@ -103,8 +103,9 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    /// The output keeps the flags that say what is in the file; a merged model has the flags of all sources. A vocabulary that no
-    /// source had gets its flag.
+    /// Returns the options. The output keeps the flags that describe the content of the source; a merged
+    /// model has the flags of all sources. If no source had a vocabulary and the output has one, its flag is
+    /// set.
     fn options(job: &Job<'_>, metadata: &Metadata) -> WriteOptions {
         let sources =
             readers(job.source).filter_map(|(_, source)| reader_of::<apr::Reader<BoxSource>>(source));
@@ -119,14 +120,14 @@ mod on {
         WriteOptions::new().flags(flags).reserve(job.options.output.reserve.unwrap_or_default())
     }
 
-    /// Keys that would keep aprender's tools from reading any of the metadata.
+    /// Returns the keys that would keep aprender's tools from reading any of the metadata.
     pub(super) fn unreadable(keys: &Object) -> Vec<(String, String)> {
         let metadata = Metadata::from(keys.clone());
         metadata.unreadable_keys().map(|(key, fault)| (key.to_owned(), fault.to_string())).collect()
     }
 
-    /// The file after an edit of its metadata and names.
-    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+    /// Applies an edit of metadata and names, and returns the new file.
+    pub(super) fn edit(opened: &dyn AnyReader, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<apr::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());
         };

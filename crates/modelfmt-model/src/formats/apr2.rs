@@ -6,7 +6,7 @@ use super::Format;
 use super::capabilities::{
     Access, Alignments, Blocks, Capabilities, Metadata, MetadataSchema, Names, PinKind, Properties,
 };
-use super::entry::{Detection, Entry, IndexJson, Version, driver};
+use super::entry::{Detection, Entry, IndexJson, Version, format_fns};
 use modelfmt_rules::wording::Choice;
 
 pub(super) static APR2: Entry = Entry {
@@ -19,7 +19,7 @@ pub(super) static APR2: Entry = Entry {
     versions: VERSIONS,
     capabilities: CAPABILITIES,
     choices: CHOICES,
-    driver: driver!("apr2", write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same), pin: Some(on::pin), sealing: Some(on::sealing)),
+    fns: format_fns!("apr2", write: super::entry::Write::File(on::write), edit: Some(on::edit), same: Some(on::same), pin: Some(on::pin), sealing: Some(on::sealing)),
 };
 
 pub(super) static APR2_SHARDED: Entry = Entry {
@@ -37,7 +37,7 @@ pub(super) static APR2_SHARDED: Entry = Entry {
     versions: VERSIONS,
     capabilities: Capabilities { format: Format::Apr2Sharded, ..CAPABILITIES },
     choices: CHOICES,
-    driver: driver!(
+    fns: format_fns!(
         "apr2",
         write: super::entry::Write::Set(on::plan_set),
         common_metadata: Some(on::common_metadata_of_set),
@@ -64,7 +64,7 @@ pub(super) static APR1: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[],
-    driver: driver!("apr2"),
+    fns: format_fns!("apr2"),
 };
 
 const VERSIONS: &[Version] = &[Version::only(&["2.0", "2"])];
@@ -119,7 +119,7 @@ mod on {
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::common_metadata::CommonMetadata;
-    use crate::formats::entry::{EditSet, Job, JobError, Opened, Sealing, reader_of};
+    use crate::formats::entry::{AnyReader, EditSet, Job, JobError, Sealing, reader_of};
     use crate::formats::merged::readers;
     use crate::formats::set_index_edit::{IndexChange, each, unchangeable};
     use crate::formats::set_plan::{self, set_plan};
@@ -141,9 +141,9 @@ mod on {
         Ok(plan.write(data, sink, work)?)
     }
 
-    /// The metadata of the first shard. The other shards repeat what every file of the format needs; any other keys of theirs are
-    /// lost.
-    pub(super) fn common_metadata_of_set(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+    /// Reads the metadata of the first shard. The other shards repeat the keys that every file of the format
+    /// needs. Any other keys in them are lost.
+    pub(super) fn common_metadata_of_set(opened: &dyn AnyReader) -> Result<CommonMetadata, AnyError> {
         let mut common = CommonMetadata::keys_of(opened)?;
         let Some(set) = reader_of::<apr2::SetReader<SharedFiles>>(opened) else { return Ok(common) };
         for (number, listed) in set.index().shards().enumerate().skip(1) {
@@ -215,7 +215,7 @@ mod on {
         }
     }
 
-    /// The plan of a set whose index has this name.
+    /// Plans a set whose index has this name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job);
         let options = match job.options.output.shard_size {
@@ -281,13 +281,13 @@ mod on {
         Ok(())
     }
 
-    /// The CRC of a whole shard, which depends on its length alone.
+    /// Returns the CRC of a whole shard, which depends on its length alone.
     fn shard_crc(shard: &dyn Source, _: &Execution<'_>) -> std::io::Result<String> {
         Ok(format!("{:08x}", apr2::shard_crc(shard.len())))
     }
 
-    /// The file after an edit of its metadata and names.
-    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+    /// Applies an edit of metadata and names, and returns the new file.
+    pub(super) fn edit(opened: &dyn AnyReader, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<apr2::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());
         };
@@ -296,8 +296,8 @@ mod on {
         Ok(index.edit(reader.source(), change.names, metadata.as_ref())?)
     }
 
-    /// The pin of a sealed file or set: its statement.
-    pub(super) fn pin(opened: &dyn Opened) -> Result<Option<Pin>, AnyError> {
+    /// Returns the pin of a sealed file or set: its statement.
+    pub(super) fn pin(opened: &dyn AnyReader) -> Result<Option<Pin>, AnyError> {
         #[cfg(feature = "seal")]
         {
             let of_file = reader_of::<apr2::Reader<BoxSource>>(opened);
@@ -312,9 +312,9 @@ mod on {
         }
     }
 
-    /// Whether a file, or the first shard of a set, is encrypted, and whether the file or the set is signed. A set is signed as a
-    /// whole.
-    pub(super) fn sealing(opened: &dyn Opened) -> Sealing {
+    /// Returns whether a file, or the first shard of a set, is encrypted, and whether the file or the set is
+    /// signed. A set is signed as a whole.
+    pub(super) fn sealing(opened: &dyn AnyReader) -> Sealing {
         let file = reader_of::<apr2::Reader<BoxSource>>(opened).map(|reader| reader.index());
         let set = reader_of::<apr2::SetReader<SharedFiles>>(opened);
         let shard = set.and_then(|set| set.shard(0).ok());
@@ -332,7 +332,7 @@ mod on {
     }
 
     /// Sets the options with which a conversion to APR2 keeps the properties of the source; for a set, those of its first shard.
-    pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
+    pub(super) fn same(opened: &dyn AnyReader, options: &mut ConvertOptions) {
         let of_file = reader_of::<apr2::Reader<BoxSource>>(opened).map(|reader| reader.index().flags());
         let of_set = || {
             let shard = reader_of::<apr2::SetReader<SharedFiles>>(opened)?.shard(0).ok()?;

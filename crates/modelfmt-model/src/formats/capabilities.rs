@@ -1,4 +1,5 @@
-//! What a format can hold. Each entry of the list of formats has its capabilities; checks, messages and documents come from them.
+//! What a format can hold. Each entry of the list of formats has its capabilities. Checks, messages and
+//! documents are derived from them.
 
 use std::borrow::Cow;
 
@@ -49,7 +50,7 @@ pub struct Properties {
     pub contents: Contents,
     /// The keys that its JSON metadata requires, if it has such metadata.
     pub schema: Option<MetadataSchema>,
-    /// Whether files can contain signatures, and slots for those who can decrypt them.
+    /// Whether files can contain signatures, and slots for the recipients of an encrypted file.
     pub embedded_signatures: bool,
     /// A kind of pin for files of this format, besides the hash of the whole file.
     pub pin: Option<PinKind>,
@@ -61,11 +62,12 @@ pub struct Properties {
     pub alignments: Alignments,
     /// How the files of a set are named.
     pub set_naming: SetNaming,
-    /// The version that today's tools read, if the default version for writing is newer.
+    /// The version that current tools read, if the default version for writing is newer.
     pub version_of_today: Option<&'static str>,
     /// Whether the document of the format says how tensors are printed.
     pub prescribed_output: bool,
-    /// Whether nothing but padding lies between the first tensor of a file and its end, and readers accept other bytes there.
+    /// Whether a file has only values and padding from its first tensor on, and readers accept any bytes as
+    /// padding.
     pub ends_with_values: bool,
 }
 
@@ -108,19 +110,19 @@ pub enum MetadataSchema {
     Apr2,
 }
 
-/// What a pin proves a file by, besides the hash of the whole file.
+/// What a pin covers, other than the hash of the whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinKind {
-    /// The hash of its head: [`Pin::Aero`](crate::Pin::Aero).
+    /// The hash of the file's head: [`Pin::Aero`](crate::Pin::Aero).
     Head,
-    /// The statement that its signers sign: [`Pin::Seal`](crate::Pin::Seal).
+    /// The statement that the file's signers sign: [`Pin::Seal`](crate::Pin::Seal).
     Statement,
 }
 
 /// The alignments of tensors, in bytes, that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignments {
-    /// None.
+    /// The alignment is fixed.
     None,
     /// Any power of two.
     PowersOfTwo,
@@ -142,18 +144,18 @@ pub enum SetNaming {
 /// Whether a format can be written as well as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It can.
+    /// The format can be read and written.
     ReadWrite,
-    /// It can only be read. The text says what to write instead, if there is such a format.
+    /// The format can only be read. The text says what to write instead, if there is such a format.
     ReadOnly(Option<&'static str>),
-    /// Its metadata can be read, but not its tensors, for this reason.
+    /// The metadata can be read, but not the tensors, for this reason.
     NoTensors(&'static str),
 }
 
 /// The block types that a format can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
-    /// None.
+    /// No block types.
     None,
     /// These types.
     Some(&'static [DType]),
@@ -203,7 +205,7 @@ pub enum Metadata {
 pub(crate) const EVERY_NUMBER: &[DType] = &[Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64];
 
 impl Capabilities {
-    /// Whether the format has tensors of a dtype.
+    /// Checks whether the format has tensors of a dtype.
     #[must_use]
     pub fn has(&self, dtype: DType) -> bool {
         match (dtype.kind(), self.blocks) {
@@ -216,7 +218,8 @@ impl Capabilities {
         }
     }
 
-    /// The length in bytes of a quantized tensor in a file of the format; `None` if the shape does not consist of whole blocks.
+    /// Returns the length in bytes of a quantized tensor in a file of the format; `None` if the shape does
+    /// not consist of whole blocks.
     pub fn nbytes(&self, dtype: DType, shape: &[u64]) -> Option<u64> {
         match (self.format, dtype, shape, dtype.block()) {
             // Each row is padded to whole blocks.
@@ -234,7 +237,7 @@ impl Capabilities {
         }
     }
 
-    /// The first dtype that the format has and that holds every value of `dtype`.
+    /// Returns the first dtype that the format has and that holds every value of `dtype`.
     #[must_use]
     pub fn widened(&self, dtype: DType) -> Option<DType> {
         const INTEGERS: &[DType] = &[I8, U8, I16, U16, I32, U32, I64, U64];
@@ -251,7 +254,7 @@ impl Capabilities {
         order.iter().copied().find(|&wide| self.has(wide) && holds_every_value(wide, dtype))
     }
 
-    /// Why the format cannot hold a tensor with that name; `None` if it can.
+    /// Returns why the format cannot hold a tensor with that name; `None` if it can.
     #[must_use]
     pub fn name_fault(&self, name: &str) -> Option<Cow<'static, str>> {
         match self.names {
@@ -265,14 +268,15 @@ impl Capabilities {
             Names::UpTo63Bytes => {
                 (name.len() > 63).then(|| format!("names of {} have at most 63 bytes", self.format).into())
             }
-            // The message does not show the character, so that it is the same for all such names; each is shown beside it.
+            // The message does not contain the character, so that it is the same for all such names. Each
+            // name is shown next to it.
             Names::Plain => plain_fault(name)
                 .map(|_| "names of oinf have one or more of A-Z a-z 0-9 . _ -, and no others".into()),
         }
     }
 }
 
-/// Why a text is not a valid string of OINF; `None` if it is (OINF 1, "Strings").
+/// Returns why a text is not a valid string of OINF; `None` if it is (OINF 1, "Strings").
 pub fn plain_fault(text: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if text.is_empty() {

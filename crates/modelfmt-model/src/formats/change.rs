@@ -18,7 +18,7 @@ pub enum NewValue {
 
 #[allow(dead_code, reason = "with no format switched on nothing is edited")]
 impl NewValue {
-    /// The value, for a format that holds more than text.
+    /// Returns the value, for a format that holds more than text.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Text(text) => json::parse(text.as_bytes()).unwrap_or_else(|_| text.as_str().into()),
@@ -26,7 +26,7 @@ impl NewValue {
         }
     }
 
-    /// The value, for a format that holds only text.
+    /// Returns the value, for a format that holds only text.
     pub(crate) fn to_text(&self) -> Value {
         match self {
             Self::Text(text) => text.as_str().into(),
@@ -78,12 +78,12 @@ impl<F: Fault> From<EditError<F>> for EditFault {
 
 #[allow(dead_code, reason = "with few formats switched on not all of it is used")]
 impl EditFault {
-    /// The error for a file that is not open as one of its format.
+    /// Returns the error for a file that is not open as one of its format.
     pub(crate) fn unopened() -> Self {
         Self::unfit("the file", "", "it is not open as a file of its format".to_owned())
     }
 
-    /// The error for a change that does not fit, for this reason.
+    /// Returns the error for a change that does not fit, with the reason.
     pub(crate) fn unfit(what: &'static str, name: &str, why: String) -> Self {
         let part = if name.is_empty() { Part::new(what) } else { Part::named(what, name) };
         let error: modelfmt_write::WriteError<CommonFault> =
@@ -94,8 +94,8 @@ impl EditFault {
 
 #[allow(dead_code, reason = "without files to edit, or with few formats switched on, not all of it is used")]
 impl<'a> Change<'a> {
-    /// Makes a change from keys with their new values (the last value counts for each key), keys to remove, and new names by
-    /// position.
+    /// Makes a change from keys with their new values, keys to remove, and new names by position. If a key
+    /// has several new values, the last one counts.
     pub fn new(
         given: impl IntoIterator<Item = (&'a str, &'a NewValue)>,
         unset: impl IntoIterator<Item = &'a str>,
@@ -112,22 +112,23 @@ impl<'a> Change<'a> {
         Self { set, places, unset: unset.into_iter().collect(), names }
     }
 
-    /// Whether the metadata changes.
+    /// Checks whether the metadata changes.
     pub(crate) fn has_metadata(&self) -> bool {
         !self.set.is_empty() || !self.unset.is_empty()
     }
 
-    /// The new value of a key.
+    /// Returns the new value of a key.
     pub(crate) fn given(&self, key: &str) -> Option<&'a NewValue> {
         self.places.get(key).and_then(|place| self.set.get(*place)).map(|(_, value)| *value)
     }
 
-    /// The keys with a new value that the file does not have yet, in the order in which they were given.
+    /// Returns the keys with a new value that the file does not have yet, in the order in which they were
+    /// given.
     pub(crate) fn added(&self, has: impl Fn(&str) -> bool) -> impl Iterator<Item = (&'a str, &'a NewValue)> {
         self.set.iter().copied().filter(move |(key, _)| !has(key))
     }
 
-    /// Whether a key is removed.
+    /// Checks whether a key is removed.
     pub(crate) fn is_gone(&self, key: &str) -> bool {
         self.unset.contains(key) && !self.places.contains_key(key)
     }
@@ -137,7 +138,7 @@ impl<'a> Change<'a> {
         &self,
         keys: impl Iterator<Item = &'k str> + Clone,
     ) -> Result<(), EditFault> {
-        const MAX: usize = 1000; // among so many a similar one is looked for
+        const MAX: usize = 1000; // the number of keys that are searched for a similar one
         let known: HashSet<&str> = keys.clone().collect();
         match self.unset.iter().find(|key| !known.contains(*key)) {
             Some(key) => {
@@ -147,7 +148,8 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The metadata of a file after the change; `None` if it does not change. `value` converts new values.
+    /// Returns the metadata of a file after the change; `None` if it does not change. `value` converts new
+    /// values.
     pub(crate) fn apply(
         &self,
         before: &Object,

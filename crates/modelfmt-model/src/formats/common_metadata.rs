@@ -3,11 +3,11 @@
 use modelfmt_core::AnyError;
 use modelfmt_core::value::{Object, Value};
 
-use super::opened::Opened;
+use super::any_reader::AnyReader;
 use modelfmt_rules::wording::unsupported::Unsupported;
 
 /// Reads the content of a model besides its tensors.
-pub(crate) type ReadCommonMetadata = fn(&dyn Opened) -> Result<CommonMetadata, AnyError>;
+pub(crate) type ReadCommonMetadata = fn(&dyn AnyReader) -> Result<CommonMetadata, AnyError>;
 
 /// The content of a model besides its tensors.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub struct CommonMetadata {
     /// What plain values do not show, if the format has value types of its own.
     pub types: Option<ValueTypes>,
     /// Whether shapes were in ggml's order, and have been reversed.
-    pub is_turned: bool,
+    pub shapes_reversed: bool,
     /// Members of the manifest that are not made anew.
     pub manifest: Object,
     /// Parts that only a file of the same format can hold.
@@ -36,7 +36,7 @@ pub struct CommonMetadata {
     pub losses: Vec<Unsupported>,
 }
 
-/// What plain values do not show of typed metadata.
+/// The properties of typed metadata that plain values do not show.
 #[derive(Debug, Default)]
 pub struct ValueTypes {
     /// The types of values that would get another type, by key.
@@ -48,15 +48,15 @@ pub struct ValueTypes {
 }
 
 impl CommonMetadata {
-    /// The content of a model whose metadata is keys and values and nothing else.
+    /// Reads the content of a model whose metadata consists of keys and values only.
     ///
     /// # Errors
     /// If the metadata does not decode, or a file of a set is missing.
-    pub(crate) fn keys_of(opened: &dyn Opened) -> Result<Self, AnyError> {
+    pub(crate) fn keys_of(opened: &dyn AnyReader) -> Result<Self, AnyError> {
         Ok(Self { keys: opened.flat_metadata()?, ..Self::default() })
     }
 
-    /// The kind of loss of a key in the index of a set.
+    /// The name for a lost key in the index of a set.
     #[allow(dead_code, reason = "formats with such an index use it")]
     pub(crate) const INDEX_KEY: &str = "key of the set's index";
 
@@ -67,7 +67,7 @@ impl CommonMetadata {
     }
 }
 
-/// The text under a key, if it has one.
+/// Returns the text under a key, if it has one.
 #[allow(dead_code, reason = "with few formats switched on none is asked for")]
 pub(crate) fn text(keys: &Object, key: &str) -> Option<String> {
     keys.get(key).and_then(Value::as_str).map(str::to_owned)

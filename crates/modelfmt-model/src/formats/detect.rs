@@ -14,56 +14,56 @@ use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::ParseError;
 
 impl Format {
-    /// The name that the program prints and takes, such as `apr2-sharded`.
+    /// Returns the name that the program prints and accepts, such as `apr2-sharded`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// The cargo feature that this format needs.
+    /// Returns the cargo feature that this format needs.
     #[must_use]
     pub const fn feature(self) -> &'static str {
         self.entry().feature
     }
 
-    /// Whether this build can read the format.
+    /// Checks whether this build can read the format.
     #[must_use]
     pub const fn is_enabled(self) -> bool {
-        self.entry().driver.is_some()
+        self.entry().fns.is_some()
     }
 
-    /// Whether the format is written as well as read, if this build can do either.
+    /// Checks whether the format can be written, in a build where it is enabled.
     #[must_use]
     pub const fn is_writable(self) -> bool {
         matches!(self.entry().capabilities.access, Access::ReadWrite)
     }
 
-    /// Whether a model of this format consists of several files.
+    /// Checks whether a model of this format consists of several files.
     #[must_use]
     pub const fn is_set(self) -> bool {
         self.entry().is_set
     }
 
-    /// The sharded form of this format, whose files have a maximum size, if there is one.
+    /// Returns the sharded form of this format, whose files have a maximum size, if there is one.
     #[must_use]
     pub const fn sharded(self) -> Option<Self> {
         self.entry().sharded
     }
 
-    /// What the format can hold.
+    /// Returns what the format can hold.
     #[must_use]
     pub const fn capabilities(self) -> &'static Capabilities {
         &self.entry().capabilities
     }
 
-    /// The extension of its files, including the dot, if it has its own.
+    /// Returns the extension of its files, including the dot, if it has its own.
     #[must_use]
     pub const fn extension(self) -> Option<&'static str> {
         self.entry().ending
     }
 
-    /// The format that today's tools expect under the same extension, if it is not this one. The extension alone selects this
-    /// format.
+    /// Returns the format that current tools expect for the same extension, if it is another one. The
+    /// extension alone selects this format.
     #[must_use]
     pub const fn read_today(self) -> Option<Self> {
         match self {
@@ -72,13 +72,14 @@ impl Format {
         }
     }
 
-    /// The format to write for a file name: the writable format with the longest extension that fits.
+    /// Returns the format to write for a file name: the writable format with the longest extension that fits.
     #[must_use]
     pub fn for_output(name: &str) -> Option<Self> {
         Self::from_file_name(name).filter(|format| format.is_writable())
     }
 
-    /// The format with the longest extension that fits a file name. Only the content says what a file really is: see [`detect`](Self::detect).
+    /// Returns the format with the longest extension that fits a file name. Only the content says what a file
+    /// really is: see [`detect`](Self::detect).
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Self> {
         let len = |format: &Self| Some(format.extension().filter(|ending| name.ends_with(ending))?.len());
@@ -86,7 +87,7 @@ impl Format {
         fits.max_by_key(|(len, _)| *len).map(|(_, format)| format)
     }
 
-    /// Whether the writer of the format supports a choice.
+    /// Checks whether the writer of the format supports a choice.
     pub fn takes(self, choice: Choice) -> bool {
         self.entry().choices.contains(&choice)
     }
@@ -104,12 +105,12 @@ impl Format {
             Detection::Header(is_header) => is_header(first),
             Detection::FirstBytes(_) | Detection::Index(_) | Detection::Opening => false,
         };
-        let is_told = |format: &Self| match format.entry().detection {
+        let matches_first_bytes = |format: &Self| match format.entry().detection {
             Detection::FirstBytes(is_first) => is_first(first, file_len),
             Detection::Magic(_) | Detection::Header(_) | Detection::Index(_) | Detection::Opening => false,
         };
         let all = || Self::ALL.iter().copied();
-        all().find(has_magic).or_else(|| all().find(is_told))
+        all().find(has_magic).or_else(|| all().find(matches_first_bytes))
     }
 
     /// Detects the format of a source; `None` if it has no known format.
@@ -121,8 +122,8 @@ impl Format {
         if let Some(format) = Self::from_first_bytes(&first, source.len()) {
             return Ok(Some(format));
         }
-        if let Some(told) = Self::of_archive(&first, source)? {
-            return Ok(Some(told));
+        if let Some(format) = Self::of_archive(&first, source)? {
+            return Ok(Some(format));
         }
         if !may_be_index(&first, source.len()) {
             return Ok(None);
@@ -130,9 +131,9 @@ impl Format {
         super::index::detect(source)
     }
 
-    /// The format of a zip archive, by the names in its directory.
+    /// Returns the format of a zip archive, from the names in its directory.
     pub(crate) fn of_archive(first: &[u8], source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {
-        Ok(now_or_never(super::zip::told(first, source)).transpose()?.flatten())
+        Ok(now_or_never(super::zip::detect(first, source)).transpose()?.flatten())
     }
 
     /// Detects the format of an asynchronous source. A source that may be the index of a set, and is not longer than `max_index`,
@@ -144,8 +145,8 @@ impl Format {
         if let Some(format) = Self::from_first_bytes(&first, len) {
             return Ok(Some(format));
         }
-        if let Some(told) = super::zip::told(&first, source).await? {
-            return Ok(Some(told));
+        if let Some(format) = super::zip::detect(&first, source).await? {
+            return Ok(Some(format));
         }
         if !may_be_index(&first, len) || len > max_index {
             return Ok(None);
@@ -154,7 +155,8 @@ impl Format {
     }
 }
 
-/// Whether a file with these first bytes may be the index of a set. Only its keys can decide, and they may be anywhere in the file.
+/// Checks whether a file with these first bytes may be the index of a set. Only its keys can decide, and they
+/// may be anywhere in the file.
 fn may_be_index(first: &[u8], len: u64) -> bool {
     first.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') && len <= MAX_INDEX_JSON
 }
@@ -176,7 +178,7 @@ impl FromStr for Format {
     }
 }
 
-/// The error for a name that no format has.
+/// Returns the error for a name that no format has.
 fn unknown(name: &str) -> ParseError {
     let mut why = format!("no format is named {name:?}; there are");
     for (number, format) in Format::ALL.iter().enumerate() {

@@ -10,21 +10,21 @@ use modelfmt_write::edit::NewFile;
 use modelfmt_write::{AnyWriteError, Sink, TensorData, TensorSpec, WriteError};
 
 use super::Format;
+pub use super::any_reader::{AnyReader, ToOpen, reader_of};
 use super::capabilities::Capabilities;
 pub(crate) use super::change::{Change, EditFault};
 use super::common_metadata::ReadCommonMetadata;
 use super::open_any::OpenAny;
-pub use super::opened::{Opened, ToOpen, reader_of};
 use super::set_index_edit::EditIndex;
 use super::set_plan::SetPlan;
 use crate::job::metadata::Metadata;
-use crate::job::tensors::Tensors;
+use crate::job::tensors::OutputTensors;
 use crate::quant::Quant;
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::Choice;
 
-/// A format, or the form of a model in many files.
+/// A format, or its form that consists of many files.
 pub(crate) struct Entry {
     /// The name that the program prints and takes.
     pub(crate) name: &'static str,
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     /// The choices that its writer supports, of those that not every target supports.
     pub(crate) choices: &'static [Choice],
     /// `None` if the feature is off.
-    pub(crate) driver: Option<Driver>,
+    pub(crate) fns: Option<FormatFns>,
 }
 
 /// A version of a format that can be written.
@@ -57,7 +57,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// A version with the capabilities of the entry.
+    /// Returns a version with the capabilities of the entry.
     pub(crate) const fn only(names: &'static [&'static str]) -> Self {
         Self { names, capabilities: None, extended: None }
     }
@@ -73,7 +73,7 @@ pub(crate) enum Detection {
     FirstBytes(fn(&[u8], u64) -> bool),
     /// By the keys of its index, a JSON object.
     Index(IndexJson),
-    /// Only by opening: a file of another format turns out to be one of several.
+    /// Only by opening a file of another format that turns out to be one of several.
     Opening,
 }
 
@@ -90,9 +90,9 @@ pub(crate) struct IndexJson {
 }
 
 /// The functions that read, write and edit a format.
-pub struct Driver {
+pub struct FormatFns {
     /// Opens a file or set, if that takes more than [`OpenAny::open_now`].
-    pub(crate) open: Option<OpenFn>,
+    pub(crate) open_override: Option<OpenFn>,
     /// How the format is written.
     pub write: Write,
     /// Makes the name of the file that stands for a set from the stem, if the name depends on the whole set.
@@ -101,7 +101,8 @@ pub struct Driver {
     pub(crate) common_metadata: Option<ReadCommonMetadata>,
     /// Makes the plain value of a stored value, for formats whose values JSON cannot hold bit for bit.
     pub plain: Option<PlainOf>,
-    /// Converts a metadata value to the form of the format, for formats with value types of their own; else says why it cannot.
+    /// Converts a metadata value to the form of the format, for formats with value types of their own, or
+    /// says why it cannot.
     pub value: Option<OwnValue>,
     /// Reads the scales and zero points of a tensor.
     pub(crate) quant: Option<QuantOf>,
@@ -118,21 +119,22 @@ pub struct Driver {
     /// Makes the file after an edit of its metadata and names.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub edit: Option<EditFile>,
-    /// Notes about an edited file compared with the file before: the keys whose values have another type.
+    /// Compares an edited file with the file before, and returns notes about keys whose values have another
+    /// type.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub retyped: Option<Retyped>,
-    /// How a set is edited, as [`edit`](Self::edit) edits a file.
+    /// How a set is edited. [`edit`](Self::edit) edits a single file.
     #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
     pub edit_set: Option<EditSet>,
     /// Sets the options of a conversion to the same format, so that the output has the same version and the same hashes.
     pub same: Option<Same>,
 }
 
-impl Driver {
-    /// The driver of a format that is only read.
+impl FormatFns {
+    /// The functions of a format that is only read.
     #[allow(dead_code, reason = "with no format switched on there is none")]
-    pub(crate) const READS: Self = Self {
-        open: None,
+    pub(crate) const READ_ONLY: Self = Self {
+        open_override: None,
         write: Write::Never,
         first_file: None,
         common_metadata: None,
@@ -153,7 +155,7 @@ impl Driver {
 
 type OpenFn = fn(ToOpen<'_>) -> Result<OpenAny<SharedFiles>, AnyError>;
 
-/// How a set is edited: each file by the editor of its format, the index by this.
+/// How a set is edited. Each file is edited by the editor of its own format, the index by `index`.
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, reason = "there are no files to edit"))]
 pub struct EditSet {
     /// The format of the files.
@@ -179,16 +181,16 @@ type FirstFile = fn(&Job<'_>, stem: &str) -> Result<String, JobError>;
 type OwnValue = fn(&Capabilities, &str, Value) -> Result<Value, String>;
 
 /// Reads the scales and zero points of the tensor at a position, if it has them.
-type QuantOf = fn(&dyn Opened, usize) -> Result<Option<Quant>, AnyError>;
+type QuantOf = fn(&dyn AnyReader, usize) -> Result<Option<Quant>, AnyError>;
 
 /// Reads the pin of a file from its index, if the index has it.
-type PinOf = fn(&dyn Opened) -> Result<Option<Pin>, AnyError>;
+type PinOf = fn(&dyn AnyReader) -> Result<Option<Pin>, AnyError>;
 
 /// Reads the size variables and their values.
-type SizevarsOf = fn(&dyn Opened) -> Object;
+type SizevarsOf = fn(&dyn AnyReader) -> Object;
 
 /// Reads whether a file or a set is encrypted and signed.
-type SealingOf = fn(&dyn Opened) -> Sealing;
+type SealingOf = fn(&dyn AnyReader) -> Sealing;
 
 /// Whether a file is encrypted, and whether it contains signatures.
 #[derive(Clone, Copy, Debug, Default)]
@@ -201,11 +203,11 @@ pub struct Sealing {
 }
 
 /// Makes the file after an edit, from an open file whose values can be read; see [`Change`].
-pub type EditFile = fn(&dyn Opened, &Change<'_>) -> Result<NewFile, EditFault>;
+pub type EditFile = fn(&dyn AnyReader, &Change<'_>) -> Result<NewFile, EditFault>;
 
-type Retyped = fn(&dyn Opened, &dyn Opened) -> Vec<String>;
+type Retyped = fn(&dyn AnyReader, &dyn AnyReader) -> Vec<String>;
 
-type Same = fn(&dyn Opened, &mut ConvertOptions);
+type Same = fn(&dyn AnyReader, &mut ConvertOptions);
 
 type Unreadable = fn(&Object) -> Vec<(String, String)>;
 
@@ -234,53 +236,55 @@ impl<F: Fault> From<WriteError<F>> for JobError {
 /// How a format is written.
 #[allow(dead_code, reason = "with few formats switched on not every way is used")]
 pub enum Write {
-    /// Not at all.
+    /// The format is not written.
     Never,
     /// As one file.
     File(WriteFile),
-    /// As several files, with the name of the index.
+    /// As several files. The function takes the name of the index.
     Set(PlanSet),
 }
 
 type WriteFile = fn(&Job<'_>, &dyn TensorData, &dyn Sink, &Execution<'_>) -> Result<(), JobError>;
 type PlanSet = fn(&Job<'_>, &str) -> Result<Box<dyn SetPlan>, JobError>;
 
-/// The driver, if its feature is on: the given fields over [`Driver::READS`].
-macro_rules! driver {
+/// Makes the functions, if the feature is on: [`FormatFns::READ_ONLY`] with the given fields replaced.
+macro_rules! format_fns {
     ($feature:literal $(, $field:ident: $value:expr)*) => {{
         #[cfg(feature = $feature)]
         #[allow(clippy::needless_update, reason = "some formats have all fields")]
-        let driver = Some(super::entry::Driver { $($field: $value,)* ..super::entry::Driver::READS });
+        let fns = Some(super::entry::FormatFns { $($field: $value,)* ..super::entry::FormatFns::READ_ONLY });
         #[cfg(not(feature = $feature))]
-        let driver = None;
-        driver
+        let fns = None;
+        fns
     }};
 }
-pub(super) use driver;
+pub(super) use format_fns;
 
 /// Everything that a writer needs: tensors and metadata in the form of the target, and options.
 #[derive(Clone, Copy)]
 #[allow(dead_code, reason = "with few formats switched on not all of it is used")]
 pub struct Job<'a> {
-    /// The reader of the source, if there is one: a target of the same format takes more from it.
-    pub source: Option<&'a dyn Opened>,
+    /// The reader of the source, if there is one. A target of the same format takes more from it than tensors
+    /// and metadata.
+    pub source: Option<&'a dyn AnyReader>,
     /// The tensors, in their order.
-    pub tensors: &'a Tensors,
-    /// The metadata, in the terms of the target.
+    pub tensors: &'a OutputTensors,
+    /// The metadata in the form of the target.
     pub metadata: &'a Metadata,
     /// The caller's options.
     pub options: &'a ConvertOptions,
-    /// For tensors that share bytes in the target, too: the number of the tensor, and that of the tensor whose bytes it shares.
+    /// Tensors that share bytes in the target, too. Maps the number of a tensor to the number of the tensor
+    /// whose bytes it shares.
     pub tied: &'a BTreeMap<usize, usize>,
 }
 
 impl<'a> Job<'a> {
-    /// The descriptions of the tensors to write, in order.
+    /// Returns the descriptions of the tensors to write, in order.
     pub fn specs(self) -> impl Iterator<Item = TensorSpec<'a>> {
         self.tensors.items.iter().filter_map(move |item| self.tensors.spec(self.source, item))
     }
 
-    /// The name of the tensor with that number in the output.
+    /// Returns the name of the tensor with that number in the output.
     #[allow(dead_code, reason = "with few formats switched on nobody asks")]
     pub(crate) fn name(self, number: usize) -> Option<&'a str> {
         self.tensors.items.get(number).map(|item| self.tensors.name(self.source, item))

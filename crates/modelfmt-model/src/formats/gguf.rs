@@ -4,7 +4,7 @@ use modelfmt_core::DType::{BF16, F16, F32, F64, I8, I16, I32, I64};
 
 use super::Format;
 use super::capabilities::{Access, Alignments, Blocks, Capabilities, Metadata, Names, Properties, SetNaming};
-use super::entry::{Detection, Entry, driver};
+use super::entry::{Detection, Entry, format_fns};
 use modelfmt_rules::wording::Choice;
 
 pub(super) static GGUF: Entry = Entry {
@@ -26,7 +26,7 @@ pub(super) static GGUF: Entry = Entry {
         Choice::Base,
         Choice::Pre,
     ],
-    driver: driver!("gguf", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), plain: Some(on::plain), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
+    fns: format_fns!("gguf", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), plain: Some(on::plain), value: Some(on::value), edit: Some(on::edit), retyped: Some(on::retyped)),
 };
 
 pub(super) static GGUF_SHARDED: Entry = Entry {
@@ -53,7 +53,7 @@ pub(super) static GGUF_SHARDED: Entry = Entry {
         Choice::Base,
         Choice::Pre,
     ],
-    driver: driver!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), common_metadata: Some(on::common_metadata), plain: Some(on::plain), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
+    fns: format_fns!("gguf", write: super::entry::Write::Set(on::plan_set), first_file: Some(on::first_file), common_metadata: Some(on::common_metadata), plain: Some(on::plain), value: Some(on::value), edit_set: Some(on::EDIT_SET)),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -93,11 +93,11 @@ mod on {
     use crate::formats::capabilities::Capabilities;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::common_metadata::{CommonMetadata, ValueTypes, text};
-    use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
+    use crate::formats::entry::{AnyReader, EditSet, Job, JobError, reader_of};
     use crate::formats::set_plan::{self, set_plan};
 
-    /// The keys, and what their plain values do not show: types, bits and order.
-    pub(super) fn common_metadata(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+    /// Reads the keys, and what their plain values do not show: types, bits and order.
+    pub(super) fn common_metadata(opened: &dyn AnyReader) -> Result<CommonMetadata, AnyError> {
         let mut common = CommonMetadata::keys_of(opened)?;
         let file = reader_of::<Reader<BoxSource>>(opened).map(|reader| reader.metadata()).transpose()?;
         let set = reader_of::<SetReader<SharedFiles>>(opened);
@@ -106,8 +106,8 @@ mod on {
         for key in metadata.into_iter().flat_map(Metadata::replaced_text) {
             common.lose(key, "has text that is not UTF-8, where U+FFFD replaces invalid bytes");
         }
-        // Keys of later files of a split are lost; the metadata of the model is that of the first.
-        for (number, key) in set.into_iter().flat_map(|set| set.index().strangers()) {
+        // Keys of later files of a split are lost: the metadata of the model is in the first file.
+        for (number, key) in set.into_iter().flat_map(|set| set.index().foreign_keys()) {
             let why = format!(
                 "file {number} of the split says it, and the metadata of the model is that of the first"
             );
@@ -132,7 +132,7 @@ mod on {
         ValueTypes { types, stored, keys }
     }
 
-    /// The plain value of a value that is stored bit for bit.
+    /// Returns the plain value of a value that is stored bit for bit.
     pub(super) fn plain(stored: &Value) -> Option<Value> {
         let tree = Object::from_iter([("stored", stored.clone())]);
         let mut metadata = Metadata::new();
@@ -161,14 +161,14 @@ mod on {
         last: |plan| plan.head().tensors
     );
 
-    /// The plan of a split whose first file has this name.
+    /// Plans a split whose first file has this name.
     pub(super) fn plan_set(job: &Job<'_>, first: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let split = modelfmt_gguf::SplitName::parse(first).map(|name| name.stem);
         let stem = split.unwrap_or_else(|| first.strip_suffix(".gguf").unwrap_or(first));
         Ok(Box::new(plan(job, stem)?))
     }
 
-    /// The name of the first file, which contains the number of files.
+    /// Returns the name of the first file, which contains the number of files.
     pub(super) fn first_file(job: &Job<'_>, stem: &str) -> Result<String, JobError> {
         let plan = plan(job, stem)?;
         Ok(plan.shards().next().map_or(stem, |(name, _)| name).to_owned())
@@ -205,7 +205,7 @@ mod on {
         Ok(metadata)
     }
 
-    /// The value, if GGUF can hold it under that key; else why it cannot.
+    /// Returns the value if GGUF can hold it under that key, or else the reason why not.
     pub(super) fn value(target: &Capabilities, key: &str, tree: Value) -> Result<Value, String> {
         let is_split = target.format == Format::GgufSharded;
         if is_split && matches!(key, "split.no" | "split.count" | "split.tensors.count") {
@@ -230,8 +230,8 @@ mod on {
     pub(super) const EDIT_SET: EditSet =
         EditSet { file: Format::Gguf, first_has_metadata: true, index: None, digest: None };
 
-    /// The file after an edit of its metadata and names.
-    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+    /// Applies an edit of metadata and names, and returns the new file.
+    pub(super) fn edit(opened: &dyn AnyReader, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<Reader<BoxSource>>(opened) else { return Err(EditFault::unopened()) };
         let index = reader.index();
         if !change.has_metadata() {
@@ -259,8 +259,9 @@ mod on {
         Ok(index.edit(reader.source(), change.names, Some(&after))?)
     }
 
-    /// Notes about keys whose values have another type after the edit. Most readers expect one type only.
-    pub(super) fn retyped(before: &dyn Opened, after: &dyn Opened) -> Vec<String> {
+    /// Returns notes about keys whose values have another type after the edit. Most readers expect one type
+    /// only.
+    pub(super) fn retyped(before: &dyn AnyReader, after: &dyn AnyReader) -> Vec<String> {
         let reader = reader_of::<Reader<BoxSource>>;
         let Some((before, after)) = reader(before).zip(reader(after)) else { return Vec::new() };
         let after = after.index().metadata();
@@ -276,8 +277,8 @@ mod on {
         changed.collect()
     }
 
-    /// Adds a value with the type that llama.cpp asks for, else with the old type of its key, if these can hold it, else with the first
-    /// type that can.
+    /// Adds a value with the type that llama.cpp expects, or else the old type of its key, or else the first
+    /// type that can hold it.
     fn push_new(
         metadata: &mut Metadata,
         key: &str,

@@ -13,7 +13,8 @@ use serde_json::de::Read;
 use super::Format;
 use super::entry::{Detection, IndexJson};
 
-/// The format of the set whose index a source holds, if it is one. The source is read in pieces, and nothing of it is kept.
+/// Returns the format of the set if the source is its index. The source is read in pieces and not kept in
+/// memory.
 ///
 /// # Errors
 /// If the source cannot be read.
@@ -57,8 +58,8 @@ impl<S: Source + ?Sized> io::Read for InOrder<'_, S> {
     }
 }
 
-/// What a JSON object says at top level, as far as an index needs it. Memory depends on the file names in it, if they are wanted,
-/// and not on its length.
+/// The top level of a JSON object, as far as an index needs it. Memory use depends on the file names in it,
+/// if they are collected, and not on its length.
 #[derive(Debug, Default)]
 pub struct Walk {
     /// The keys that were found, of those that identify an index.
@@ -86,34 +87,35 @@ impl Walk {
         json.deserialize_map(self).and_then(|()| json.end())
     }
 
-    /// The format of the set whose index this is.
+    /// Returns the format of the set whose index this is.
     fn detected(&self) -> Option<(Format, &'static IndexJson)> {
-        let is_told = |index: &IndexJson| {
+        let is_match = |index: &IndexJson| {
             index.keys.iter().all(|key| self.keys.contains(key))
                 && index.name.is_none_or(|name| self.names.contains(name))
                 && (index.endings.is_empty()
                     || index.endings.iter().any(|ending| self.endings.contains(ending)))
         };
         // Of two formats with the same keys, the one that also needs extensions takes precedence.
-        let told = || indexes().filter(|(_, index)| is_told(index));
-        told().find(|(_, index)| !index.endings.is_empty()).or_else(|| told().next())
+        let matching = || indexes().filter(|(_, index)| is_match(index));
+        matching().find(|(_, index)| !index.endings.is_empty()).or_else(|| matching().next())
     }
 
-    /// The format of the set, and the files that this format lists. A file that no reader of the index opens is a model of its own.
+    /// Returns the format of the set, and the files that this format lists. A file that is listed only under
+    /// keys of other formats is a model of its own.
     pub(crate) fn into_index(mut self) -> Option<(Format, HashSet<String>)> {
         let (format, index) = self.detected()?;
         let files = index.files.iter().filter_map(|(key, _)| self.files.remove(key));
         Some((format, files.flatten().collect()))
     }
 
-    /// The files that it names under the keys of any format.
+    /// Returns the files that the index names under the keys of any format.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn into_files(self) -> impl Iterator<Item = String> {
         self.files.into_values().flatten()
     }
 }
 
-/// The extension of a file name, if it identifies an index.
+/// Returns the extension of a file name, if it identifies an index.
 fn known_ending(name: &str) -> Option<&'static str> {
     let all = indexes().flat_map(|(_, index)| index.endings);
     all.copied().find(|ending| name.ends_with(ending))
@@ -135,8 +137,8 @@ impl<'de> Visitor<'de> for &mut Walk {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
-            let told = indexes().flat_map(|(_, index)| index.keys).find(|told| **told == key);
-            self.keys.extend(told);
+            let known = indexes().flat_map(|(_, index)| index.keys).find(|known| **known == key);
+            self.keys.extend(known);
             let listed = indexes().flat_map(|(_, index)| index.files).find(|(listed, _)| *listed == key);
             let has_endings =
                 || indexes().any(|(_, index)| !index.endings.is_empty() && index.keys.contains(&&*key));
@@ -164,7 +166,8 @@ impl<'de> Visitor<'de> for &mut Walk {
     }
 }
 
-/// Passes all strings in a value to `take`, without keys; from objects only the value under `of`, if that is given.
+/// Passes all strings in a value to `take`, without keys. If `of` is given, takes only the value under that
+/// key from objects.
 struct Texts<'a> {
     take: &'a mut dyn FnMut(&str),
     of: Option<&'static str>,

@@ -4,7 +4,7 @@ use modelfmt_core::DType::{self, BF16, Bool, F8E4M3, F16, F32, I8, I16, I32, I64
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties};
-use super::entry::{Detection, Entry, Version, driver};
+use super::entry::{Detection, Entry, Version, format_fns};
 use modelfmt_rules::wording::Choice;
 
 pub(super) static MAG: Entry = Entry {
@@ -31,7 +31,7 @@ pub(super) static MAG: Entry = Entry {
         properties: Properties { version_of_today: Some("0.3"), ends_with_values: true, ..Properties::NONE },
     },
     choices: &[Choice::Checksum, Choice::Reserve],
-    driver: driver!("mag", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), edit: Some(on::edit), same: Some(on::same)),
+    fns: format_fns!("mag", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that can be written.
@@ -72,7 +72,7 @@ mod on {
 
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::common_metadata::CommonMetadata;
-    use crate::formats::entry::{Job, JobError, Opened, reader_of};
+    use crate::formats::entry::{AnyReader, Job, JobError, reader_of};
     use crate::formats::merged::readers;
     use modelfmt_rules::options::ConvertOptions;
     use modelfmt_rules::options::MagChecksum;
@@ -100,8 +100,9 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    /// MAG 0.3 has a JSON object. The metadata of other versions is numbers, which is the metadata of no other format.
-    pub(super) fn common_metadata(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+    /// Reads the metadata. MAG 0.3 has a JSON object. Other versions have only numbers, which no other format
+    /// takes as metadata.
+    pub(super) fn common_metadata(opened: &dyn AnyReader) -> Result<CommonMetadata, AnyError> {
         let reader = reader_of::<mag::Reader<BoxSource>>(opened);
         if reader.is_some_and(|reader| reader.index().manifest().is_some()) {
             return CommonMetadata::keys_of(opened);
@@ -118,7 +119,8 @@ mod on {
         Ok(CommonMetadata { native: Some(keys), ..CommonMetadata::default() })
     }
 
-    /// The members of the manifest besides metadata and tensors, taken from the first source that has one.
+    /// Returns the members of the manifest besides metadata and tensors, taken from the first source that has
+    /// one.
     fn manifest(job: &Job<'_>) -> ManifestOptions {
         let options = ManifestOptions::new();
         let mut sources =
@@ -129,8 +131,8 @@ mod on {
         }
     }
 
-    /// The file after an edit of its metadata and names.
-    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+    /// Applies an edit of metadata and names, and returns the new file.
+    pub(super) fn edit(opened: &dyn AnyReader, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<mag::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());
         };
@@ -140,7 +142,7 @@ mod on {
     }
 
     /// Sets the options with which a conversion to MAG keeps the properties of the source.
-    pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
+    pub(super) fn same(opened: &dyn AnyReader, options: &mut ConvertOptions) {
         let Some(reader) = reader_of::<mag::Reader<BoxSource>>(opened) else { return };
         match reader.index().version() {
             mag::Version::V1 if reader.index().checksum() == Some(Checksum::Crc32c) => {

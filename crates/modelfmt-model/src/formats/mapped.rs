@@ -6,17 +6,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::author::NameTable;
-use modelfmt_core::claims::{Claims, Wanted};
+use modelfmt_core::claims::{Claims, WantedRange};
 use modelfmt_core::read::{Reading, Which};
 use modelfmt_core::value::{NameError, Object, Value};
 use modelfmt_core::{
     AlignedBuf, AnyError, Bytes, Container, Encoding, Execution, Location, Report, Source, Stored,
     TensorInfo, VerifyLevel,
 };
-use tensor_program::{Failed, Lost, Program, ProgramError};
+use tensor_program::{Lost, Program, ProgramError, ReadError};
 
 use super::Format;
-use super::entry::{Opened, reader_of};
+use super::entry::{AnyReader, reader_of};
 
 /// A tensor that is computed from others.
 #[derive(Clone, Debug)]
@@ -25,35 +25,35 @@ pub struct Computed {
     pub name: String,
     /// How it is computed. Inputs are positions in the model that is mapped.
     pub program: Program,
-    /// Whether it keeps its dtype, unless a rule names it.
-    pub is_fixed: bool,
-    /// The names that rules and filters go by; empty for those of the tensors that it is computed from.
+    /// Whether the tensor keeps its dtype unless a rule names the tensor.
+    pub keeps_dtype: bool,
+    /// The names that rules and filters match; if empty, the names of the tensors that it is computed from.
     pub origins: Vec<String>,
-    /// The scheme in which a weight is stored that the program decodes.
+    /// The scheme in which the weight is stored, if the program decodes it.
     pub scheme: Option<String>,
 }
 
 impl Computed {
-    /// A tensor whose values a program gives.
+    /// Makes a tensor whose values a program computes.
     #[must_use]
     pub const fn new(name: String, program: Program) -> Self {
-        Self { name, program, is_fixed: false, origins: Vec::new(), scheme: None }
+        Self { name, program, keeps_dtype: false, origins: Vec::new(), scheme: None }
     }
 
-    /// Keeps its dtype, unless a rule names it.
+    /// Sets whether the tensor keeps its dtype unless a rule names it.
     #[must_use]
-    pub fn fixed(self, is_fixed: bool) -> Self {
-        Self { is_fixed, ..self }
+    pub fn keep_dtype(self, keeps_dtype: bool) -> Self {
+        Self { keeps_dtype, ..self }
     }
 }
 
 /// Tensors that are computed from those of `inputs`, with the metadata of `head`.
 pub(crate) struct Mapped {
-    head: Arc<dyn Opened>,
-    inputs: Arc<dyn Opened>,
+    head: Arc<dyn AnyReader>,
+    inputs: Arc<dyn AnyReader>,
     /// The format of the inputs.
     format: Format,
-    /// Their names are in `names`.
+    /// The tensors. Their names are in `names` instead.
     tensors: Vec<Computed>,
     names: NameTable,
 }
@@ -64,8 +64,8 @@ impl Mapped {
     /// # Errors
     /// If two tensors have one name.
     pub(crate) fn new(
-        head: Arc<dyn Opened>,
-        (inputs, format): (Arc<dyn Opened>, Format),
+        head: Arc<dyn AnyReader>,
+        (inputs, format): (Arc<dyn AnyReader>, Format),
         tensors: Vec<Computed>,
     ) -> Result<Self, NameError> {
         let mut mapped = Self { head, inputs, format, tensors: Vec::new(), names: NameTable::default() };
@@ -76,7 +76,8 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// The tensors that programs over this model's tensors give, as programs over the tensors that those are computed from.
+    /// Takes tensors that are computed from this model's tensors, and returns them computed from this model's
+    /// inputs.
     ///
     /// # Errors
     /// If a program is too deep.
@@ -87,63 +88,64 @@ impl Mapped {
             let origins = if tensor.origins.is_empty() { names.collect() } else { tensor.origins };
             let scheme = inputs.iter().find_map(|&input| self.scheme(input).map(str::to_owned));
             let program = tensor.program.over(&|input| self.program(input).cloned())?;
-            let program = if program.multiplies() { program.inward()? } else { program };
+            let program = if program.multiplies() { program.with_moves_first()? } else { program };
             Ok(Computed { program, origins, scheme: tensor.scheme.or(scheme), ..tensor })
         });
         composed.collect()
     }
 
-    /// The reader of the tensors that these are computed from.
-    pub(crate) fn inputs(&self) -> &Arc<dyn Opened> {
+    /// Returns the reader of the tensors that these are computed from.
+    pub(crate) fn inputs(&self) -> &Arc<dyn AnyReader> {
         &self.inputs
     }
 
-    /// Whether a tensor is a weight that is decoded.
+    /// Checks whether any tensor is a weight that is decoded.
     pub(crate) fn decodes(&self) -> bool {
         self.tensors.iter().any(|tensor| tensor.scheme.is_some())
     }
 
-    /// Whether an adapter is added to a tensor.
+    /// Checks whether an adapter is added to any tensor.
     pub(crate) fn multiplies(&self) -> bool {
         self.tensors.iter().any(|tensor| tensor.program.multiplies())
     }
 
-    /// Whether a tensor is computed, and not copied.
+    /// Checks whether a tensor is computed, and not copied.
     pub(crate) fn is_computed(&self, position: usize) -> bool {
         self.program(position).is_some_and(|program| program.copied().is_none())
     }
 
-    /// The scheme of a weight that is decoded.
+    /// Returns the scheme of a weight that is decoded.
     pub(crate) fn scheme(&self, position: usize) -> Option<&str> {
         self.tensors.get(position)?.scheme.as_deref()
     }
 
-    /// The reader whose metadata the model has.
-    pub(crate) fn head(&self) -> &Arc<dyn Opened> {
+    /// Returns the reader whose metadata the model has.
+    pub(crate) fn head(&self) -> &Arc<dyn AnyReader> {
         &self.head
     }
 
-    /// The format of the model that the tensors are computed from.
+    /// Returns the format of the model that the tensors are computed from.
     pub(crate) const fn format(&self) -> Format {
         self.format
     }
 
-    /// How the tensor at a position is computed.
+    /// Returns the program that computes the tensor at a position.
     pub(crate) fn program(&self, position: usize) -> Option<&Program> {
         self.tensors.get(position).map(|tensor| &tensor.program)
     }
 
-    /// Whether the tensor at a position keeps its dtype, unless a rule names it.
-    pub(crate) fn is_fixed(&self, position: usize) -> bool {
-        self.tensors.get(position).is_some_and(|tensor| tensor.is_fixed)
+    /// Checks whether the tensor at a position keeps its dtype unless a rule names it.
+    pub(crate) fn keeps_dtype(&self, position: usize) -> bool {
+        self.tensors.get(position).is_some_and(|tensor| tensor.keeps_dtype)
     }
 
-    /// The name of the tensor with this number that others are computed from.
+    /// Returns the name of the input tensor with this number.
     pub(crate) fn input_name(&self, input: usize) -> Option<&str> {
         self.inputs.info(input).map(|info| info.name)
     }
 
-    /// The names that rules go by: those of the tensors that a tensor is computed from, or those that it was given.
+    /// Returns the names that rules match: those that the tensor was given, or else those of the tensors that
+    /// it is computed from.
     pub(crate) fn origins(&self, position: usize) -> impl Iterator<Item = &str> {
         let own = self.tensors.get(position).map(|tensor| &tensor.origins[..]).unwrap_or_default();
         let program = self.program(position).filter(|_| own.is_empty());
@@ -156,13 +158,13 @@ impl Mapped {
         self.program(position).ok_or_else(|| AnyError::no_such_position(position))
     }
 
-    /// The tensors whose values a tensor is computed from, each once.
+    /// Returns the tensors whose values a tensor is computed from, each once.
     fn inputs_of(&self, position: usize) -> Result<BTreeSet<usize>, AnyError> {
         Ok(self.require(position)?.inputs().into_iter().collect())
     }
 
-    /// Fills `out` with a tensor's values from byte `at` on, as `values_into` does. Returns how many of them the last cast of their
-    /// computation has not kept.
+    /// Fills `out` with a tensor's values from byte `at` on, like `values_into`. Returns how many of them the
+    /// last cast of their computation did not preserve.
     pub(crate) fn computed_into(
         &self,
         position: usize,
@@ -177,8 +179,8 @@ impl Mapped {
             Ok(())
         };
         let read = self.require(position)?.read(at, out, &mut read).map_err(|failed| match failed {
-            Failed::Read(error) => error,
-            Failed::Values(error) => {
+            ReadError::Read(error) => error,
+            ReadError::Values(error) => {
                 let source = io::Error::new(io::ErrorKind::InvalidData, error);
                 AnyError::Io { at, len: out.len() as u64, source }
             }
@@ -187,7 +189,7 @@ impl Mapped {
         Ok(lost)
     }
 
-    /// Fails unless the tensor has so many bytes from `at` on.
+    /// Fails unless the tensor has `len` bytes from `at` on.
     fn check(&self, position: usize, at: u64, len: u64) -> Result<(), AnyError> {
         let info = self.require_info(position)?;
         if at.checked_add(len).is_some_and(|end| end <= info.nbytes) {
@@ -197,10 +199,10 @@ impl Mapped {
     }
 }
 
-/// Fills `out` with a tensor's values from byte `at` on, as `values_into` does. Returns how many of them a cast has not kept, if the
-/// model computes them.
+/// Fills `out` with a tensor's values from byte `at` on, like `values_into`. If the model computes the
+/// values, returns how many of them a cast did not preserve.
 pub(crate) fn computed_into(
-    opened: &dyn Opened,
+    opened: &dyn AnyReader,
     position: usize,
     at: u64,
     out: &mut [u8],
@@ -243,7 +245,7 @@ impl Container for Mapped {
         self.names.find(name)
     }
 
-    /// The place of the values, for a tensor that is copied. Others are gathered.
+    /// Returns the location of the values if the tensor is copied. The values of other tensors are gathered.
     fn location(&self, tensor: usize) -> Result<Location, AnyError> {
         let program = self.require(tensor)?;
         if let Some(input) = program.copied() {
@@ -278,7 +280,7 @@ impl Container for Mapped {
             return self.inputs.values(input, which, reading);
         }
         if reading.is_checked {
-            // What a digest covers is read whole, so that is done before the range is computed.
+            // Whole inputs are checked against their digests before the range is computed.
             for input in self.inputs_of(position)? {
                 self.inputs.values(input, Which::Whole, reading)?;
             }
@@ -321,8 +323,8 @@ impl Container for Mapped {
         self.inputs.source_of(file)
     }
 
-    /// The digests of all tensors that these are computed from, in whole: a range of the result may need any part of them.
-    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
+    /// Returns the digests of all input tensors, whole: a range of the result may need any part of an input.
+    fn claims_of(&self, wanted: &[WantedRange]) -> Result<Claims, AnyError> {
         let mut inputs = BTreeSet::new();
         for wanted in wanted {
             inputs.extend(self.inputs_of(wanted.position)?);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use modelfmt_core::author::NameTable;
-use modelfmt_core::claims::{Claims, Wanted};
+use modelfmt_core::claims::{Claims, WantedRange};
 use modelfmt_core::read::{Reading, Which};
 use modelfmt_core::value::{NameError, Object, Value};
 use modelfmt_core::{
@@ -12,14 +12,15 @@ use modelfmt_core::{
 };
 
 use super::Format;
-use super::entry::{Opened, reader_of};
+use super::entry::{AnyReader, reader_of};
 
 /// The tensors of several models, one model after the other.
 #[derive(Default)]
 pub(crate) struct Merged {
     members: Vec<Member>,
     names: NameTable,
-    /// For each tensor that has no entry in `names`, because its name is taken and it is left out: the number of names before it.
+    /// For each tensor without an entry in `names`: the number of names before it. Its name is taken, so it
+    /// is left out.
     unnamed: Vec<usize>,
     tensor_count: usize,
     file_count: usize,
@@ -27,7 +28,7 @@ pub(crate) struct Merged {
 
 /// One of several models.
 struct Member {
-    opened: Arc<dyn Opened>,
+    opened: Arc<dyn AnyReader>,
     format: Format,
     /// The path of the model, which errors name.
     name: String,
@@ -48,14 +49,14 @@ pub(crate) struct DuplicateName {
 }
 
 impl Merged {
-    /// Adds a model all of whose tensors can be listed. Returns the first name that is taken already and that `takes` accepts; then
-    /// the merged model cannot be used.
+    /// Adds a model, all of whose tensors can be listed. Returns the first name that is taken already and
+    /// that `takes` accepts; the merged model cannot be used then.
     ///
     /// # Errors
     /// [`AnyError::Limit`] if the names are too long altogether.
     pub(crate) fn push(
         &mut self,
-        opened: Arc<dyn Opened>,
+        opened: Arc<dyn AnyReader>,
         format: Format,
         name: String,
         takes: &mut dyn FnMut(&str) -> bool,
@@ -92,7 +93,7 @@ impl Merged {
         Ok(twice)
     }
 
-    /// The model that has the tensor at a position, and its position there.
+    /// Returns the model that has the tensor at a position, and its position there.
     fn at(&self, position: usize) -> Result<(usize, &Member, usize), AnyError> {
         let found = self.number_of(position).and_then(|number| {
             let member = self.members.get(number)?;
@@ -101,8 +102,8 @@ impl Merged {
         found.ok_or_else(|| AnyError::no_such_position(position))
     }
 
-    /// The number of the member that has a position. A member without tensors has the first position of the next member and comes
-    /// before it.
+    /// Returns the number of the member that has a position. A member without tensors has the first position
+    /// of the next member and comes before it.
     fn number_of(&self, position: usize) -> Option<usize> {
         self.members.partition_point(|member| member.first <= position).checked_sub(1)
     }
@@ -114,7 +115,7 @@ impl Merged {
         Ok((member, file.saturating_sub(member.first_file)))
     }
 
-    /// Asks the member that has a tensor, and names it in an error.
+    /// Calls `ask` with the member that has a tensor, and names the member in an error.
     fn ask<'m, T>(
         &'m self,
         position: usize,
@@ -139,7 +140,7 @@ impl Merged {
 }
 
 impl Container for Merged {
-    /// The version of all members, if it is the same.
+    /// Returns the version of all members, if it is the same.
     fn version(&self) -> Option<String> {
         let mut versions = self.members.iter().map(|member| member.opened.version());
         let first = versions.next().flatten();
@@ -211,11 +212,11 @@ impl Container for Merged {
         member.opened.source_of(own).map_err(|error| member.named(error))
     }
 
-    fn claims_of(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
-        let mut of_members: Vec<Vec<Wanted>> = self.members.iter().map(|_| Vec::new()).collect();
-        for Wanted { position, range } in wanted {
+    fn claims_of(&self, wanted: &[WantedRange]) -> Result<Claims, AnyError> {
+        let mut of_members: Vec<Vec<WantedRange>> = self.members.iter().map(|_| Vec::new()).collect();
+        for WantedRange { position, range } in wanted {
             let (number, _, own) = self.at(*position)?;
-            let wanted = Wanted { position: own, range: range.clone() };
+            let wanted = WantedRange { position: own, range: range.clone() };
             of_members.get_mut(number).into_iter().for_each(|list| list.push(wanted.clone()));
         }
         let mut claims = Claims::new();
@@ -229,7 +230,7 @@ impl Container for Merged {
         Ok(claims)
     }
 
-    /// The keys of the first model, and keys that only a later one has.
+    /// Returns the keys of the first model, and keys that only a later model has.
     fn metadata(&self) -> Result<Value, AnyError> {
         self.object(|container| container.metadata()).map(Value::Object)
     }
@@ -238,7 +239,7 @@ impl Container for Merged {
         self.object(|container| container.flat_metadata().map(Value::Object))
     }
 
-    /// `models`: path, format and size of each.
+    /// Returns `models`, with the path, format and size of each.
     fn details(&self) -> Result<Value, AnyError> {
         let models: Value = self.members.iter().map(Member::described).collect();
         Ok(Object::from_iter([("models", models)]).into())
@@ -279,9 +280,10 @@ impl Member {
     }
 }
 
-/// The readers of a source, each with the position of its first tensor: one reader, or those of all merged models.
+/// Returns the readers of a source, each with the position of its first tensor: one reader, or the readers of
+/// all merged models.
 #[allow(dead_code, reason = "with few formats switched on nobody asks")]
-pub(crate) fn readers(source: Option<&dyn Opened>) -> impl Iterator<Item = (usize, &dyn Opened)> {
+pub(crate) fn readers(source: Option<&dyn AnyReader>) -> impl Iterator<Item = (usize, &dyn AnyReader)> {
     let merged = reader_of::<Merged>(source);
     let members = merged.into_iter().flat_map(|merged| &merged.members);
     let own = source.filter(|_| merged.is_none()).map(|source| (0, source));

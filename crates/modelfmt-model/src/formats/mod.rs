@@ -1,10 +1,11 @@
-//! A format is a value: its name, how it is detected, what it can hold, how it is opened and written. All other code asks these
-//! entries.
+//! The list of formats. An entry says what a format is called, how it is detected, what it can hold, and how
+//! it is opened and written. All other code asks these entries.
 //!
 //! To add a format, add a file to this folder and a line to the list below. The list defines how the format is opened, both
 //! synchronously and asynchronously.
 
 mod aero;
+mod any_reader;
 mod apr;
 mod apr2;
 pub mod capabilities;
@@ -21,7 +22,6 @@ pub(crate) mod merged;
 mod npy;
 mod oinf;
 pub mod open_any;
-mod opened;
 mod pytorch;
 mod safetensors;
 #[cfg_attr(target_arch = "wasm32", allow(dead_code, unreachable_pub, reason = "there are no files to edit"))]
@@ -36,22 +36,22 @@ mod zip;
 
 use modelfmt_core::value::Value;
 
+#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
+pub(crate) use self::any_reader::own_options;
 use self::capabilities::Properties;
 pub(crate) use self::detect::MAX_INDEX_JSON;
 use self::entry::Entry;
 pub use self::index::{InOrder, Walk};
 #[allow(unused_imports, reason = "with no format switched on nothing is opened")]
 use self::open_any::{File, Set};
-#[allow(unused_imports, reason = "with no format switched on nothing is opened")]
-pub(crate) use self::opened::own_options;
 pub use self::versions::Target;
 
 /// The list: each format, its entry, the feature that enables it, and the index type of its files or sets. It is passed to the
 /// macro `$take`, after the other given tokens in brackets.
 macro_rules! all_formats {
-    ($take:ident $($told:tt)*) => {
+    ($take:ident $($given:tt)*) => {
         $take! {
-            [$($told)*]
+            [$($given)*]
             /// AERO 0.1.
             Aero = aero::AERO, "aero": File<::aero::Index>;
             /// Many AERO files and their index JSON.
@@ -76,7 +76,7 @@ macro_rules! all_formats {
             SafetensorsSharded = safetensors::SAFETENSORS_SHARDED, "safetensors": Set<::modelfmt_safetensors::SetIndex>;
             /// GGUF.
             Gguf = gguf::GGUF, "gguf": File<::modelfmt_gguf::Index>;
-            /// A GGUF model that is split into many files, any of which stands for it.
+            /// A GGUF model that is split into many files. Any of its files can be opened as the model.
             GgufSharded = gguf::GGUF_SHARDED, "gguf": Set<::modelfmt_gguf::SetIndex>;
             /// An array of NumPy; read only.
             Npy = npy::NPY, "numpy": File<::modelfmt_npy::Index>;
@@ -94,7 +94,8 @@ use all_formats;
 /// Defines [`Format`], [`Format::ALL`] and the entry of each format from the list.
 macro_rules! define_format {
     ([] $($(#[$doc:meta])* $format:ident = $entry:path, $feature:literal: $shape:ident<$index:ty>;)*) => {
-        /// A file format, or the form of a model of many files. All are always listed, whatever features are on.
+        /// A file format, or the form of a model of many files. Every format is listed, whatever features are
+        /// on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Format {
@@ -116,37 +117,37 @@ macro_rules! define_format {
 all_formats!(define_format);
 
 impl Format {
-    /// The versions that can be written. The first is the default.
+    /// Returns the versions that can be written. The first is the default.
     pub(crate) const fn versions(self) -> &'static [entry::Version] {
         self.entry().versions
     }
 
-    /// The functions that read and write the format, if it is enabled in this build.
-    pub const fn driver(self) -> Option<&'static entry::Driver> {
-        self.entry().driver.as_ref()
+    /// Returns the functions that read and write the format, if it is enabled in this build.
+    pub const fn fns(self) -> Option<&'static entry::FormatFns> {
+        self.entry().fns.as_ref()
     }
 
-    /// The properties of the format.
+    /// Returns the properties of the format.
     #[must_use]
     pub const fn properties(self) -> &'static Properties {
         &self.capabilities().properties
     }
 
-    /// The single-file format whose sharded form this is; itself, if there is none.
+    /// Returns the single-file format whose sharded form this is, or the format itself.
     #[must_use]
     pub fn unsharded(self) -> Self {
         Self::ALL.iter().copied().find(|one| one.sharded() == Some(self)).unwrap_or(self)
     }
 
-    /// The family of the format, as policies call it: the name of the form that is one file.
+    /// Returns the family of the format, as policies call it: the name of its single-file form.
     #[must_use]
     pub fn family(self) -> &'static str {
         let name = self.unsharded().name();
-        // No output of ours needs to know that an AEROSET is made of AERO files, so its entry does not say it.
+        // The entry of AERO does not name AEROSET as its sharded form, because no output needs that.
         name.strip_suffix("-sharded").or_else(|| name.strip_suffix("set")).unwrap_or(name)
     }
 
-    /// The keys and values of a model, from the metadata of its reader. AERO has a manifest beside them.
+    /// Returns the keys and values in the metadata of a reader. AERO also has a manifest there.
     pub fn keys_of(self, metadata: &Value) -> Option<&Value> {
         match self {
             Self::Aero | Self::AeroSet => metadata.get("json"),

@@ -4,7 +4,7 @@ use modelfmt_core::DType;
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Contents, Metadata, Names, Properties};
-use super::entry::{Detection, Entry, driver};
+use super::entry::{Detection, Entry, format_fns};
 
 pub(super) static NPY: Entry = Entry {
     name: "npy",
@@ -16,7 +16,7 @@ pub(super) static NPY: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[],
-    driver: driver!("numpy"),
+    fns: format_fns!("numpy"),
 };
 
 pub(super) static NPZ: Entry = Entry {
@@ -29,7 +29,7 @@ pub(super) static NPZ: Entry = Entry {
     versions: &[],
     capabilities: Capabilities { format: Format::Npz, ..CAPABILITIES },
     choices: &[],
-    driver: driver!("numpy"),
+    fns: format_fns!("numpy"),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -61,7 +61,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     properties: Properties { contents: Contents::Arrays, ..Properties::NONE },
 };
 
-/// Whether a file is an archive whose first member is an array.
+/// Checks whether a file is an archive whose first member is an array.
 fn is_archive(first: &[u8]) -> bool {
     super::zip::first_name(first).is_some_and(|name| name.ends_with(b".npy"))
 }

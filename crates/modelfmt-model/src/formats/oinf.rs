@@ -7,7 +7,7 @@ use modelfmt_core::DType::{
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties};
-use super::entry::{Detection, Entry, Version, driver};
+use super::entry::{Detection, Entry, Version, format_fns};
 use modelfmt_rules::wording::Choice;
 
 pub(super) static OINF: Entry = Entry {
@@ -20,7 +20,7 @@ pub(super) static OINF: Entry = Entry {
     versions: VERSIONS,
     capabilities: of_version(NUMBERS, false),
     choices: &[Choice::Sizevars, Choice::Declare, Choice::ExtendedTypes],
-    driver: driver!("oinf", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), value: Some(on::value), quant: Some(on::quant), sizevars: Some(on::sizevars), edit: Some(on::edit), same: Some(on::same)),
+    fns: format_fns!("oinf", write: super::entry::Write::File(on::write), common_metadata: Some(on::common_metadata), value: Some(on::value), quant: Some(on::quant), sizevars: Some(on::sizevars), edit: Some(on::edit), same: Some(on::same)),
 };
 
 /// The versions that can be written.
@@ -74,7 +74,7 @@ mod on {
     use crate::formats::capabilities::{Capabilities, plain_fault};
     use crate::formats::change::{Change, EditFault};
     use crate::formats::common_metadata::CommonMetadata;
-    use crate::formats::entry::{Job, JobError, Opened, reader_of};
+    use crate::formats::entry::{AnyReader, Job, JobError, reader_of};
     use crate::quant::Quant;
     use modelfmt_rules::options::ConvertOptions;
 
@@ -97,8 +97,8 @@ mod on {
         Ok(plan.and_then(|plan| plan.write(data, sink, work))?)
     }
 
-    /// The metadata, whose value types only OINF has, bit for bit.
-    pub(super) fn common_metadata(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+    /// Reads the metadata bit for bit, because only OINF has its value types.
+    pub(super) fn common_metadata(opened: &dyn AnyReader) -> Result<CommonMetadata, AnyError> {
         let native = reader_of::<oinf::Reader<BoxSource>>(opened).map(|reader| {
             reader.index().metadata().map(|(key, value)| (key, value.to_value_exact())).collect()
         });
@@ -118,20 +118,20 @@ mod on {
         })
     }
 
-    /// The size variables.
-    pub(super) fn sizevars(opened: &dyn Opened) -> Object {
+    /// Returns the size variables.
+    pub(super) fn sizevars(opened: &dyn AnyReader) -> Object {
         let reader = reader_of::<oinf::Reader<BoxSource>>(opened);
         reader.map(|reader| reader.index().sizevars().iter().collect()).unwrap_or_default()
     }
 
-    /// The scales and zero points of a tensor: its quant payload.
-    pub(super) fn quant(opened: &dyn Opened, position: usize) -> Result<Option<Quant>, AnyError> {
+    /// Reads the scales and zero points of a tensor: its quant payload.
+    pub(super) fn quant(opened: &dyn AnyReader, position: usize) -> Result<Option<Quant>, AnyError> {
         let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else { return Ok(None) };
         let quant = reader.quant(position)?;
         Ok(quant.map(|oinf::Quant { axis, scales, zero_points, .. }| Quant { axis, scales, zero_points }))
     }
 
-    /// The value, if that version of OINF can hold it under that key; else why it cannot.
+    /// Returns the value if that version of OINF can hold it under that key, or else the reason why not.
     pub(super) fn value(version: &Capabilities, key: &str, value: Value) -> Result<Value, String> {
         if let Some(why) = plain_fault(key) {
             return Err(why);
@@ -149,8 +149,8 @@ mod on {
         }
     }
 
-    /// The file after an edit of its metadata and names.
-    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+    /// Applies an edit of metadata and names, and returns the new file.
+    pub(super) fn edit(opened: &dyn AnyReader, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());
         };
@@ -172,7 +172,7 @@ mod on {
         Ok(index.edit(reader.source(), change.names, Some(&metadata))?)
     }
 
-    /// A value with the old type of its key, if that can hold it, else with its own type.
+    /// Makes a value with the old type of its key, if that type can hold it, or else with its own type.
     fn new_value(key: &str, given: &Value, before: Option<&str>) -> Result<MetaValue<'static>, EditFault> {
         let typed =
             before.map(|name| Object::from_iter([("type", Value::from(name)), ("value", given.clone())]));
@@ -186,7 +186,7 @@ mod on {
     }
 
     /// Sets the options with which a conversion to OINF keeps the properties of the source.
-    pub(super) fn same(opened: &dyn Opened, options: &mut ConvertOptions) {
+    pub(super) fn same(opened: &dyn AnyReader, options: &mut ConvertOptions) {
         let Some(reader) = reader_of::<oinf::Reader<BoxSource>>(opened) else { return };
         options.oinf.allow_extended_types = true;
         if reader.index().version() == Version::V2 {

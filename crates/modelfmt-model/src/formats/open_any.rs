@@ -6,7 +6,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use modelfmt_core::claims::{Claims, Wanted};
+use modelfmt_core::claims::{Claims, WantedRange};
 use modelfmt_core::read::{Opened, Reading, Which};
 use modelfmt_core::source::SharedFiles;
 use modelfmt_core::value::{Object, Value};
@@ -16,7 +16,7 @@ use modelfmt_core::{
     author::{FileIndex, ShardMap, now},
 };
 
-use super::opened::{Opened as AnyReader, ToOpen, not_enabled, own_options};
+use super::any_reader::{AnyReader, ToOpen, not_enabled, own_options};
 use super::{Format, all_formats};
 use crate::open::OpenOptions;
 
@@ -28,7 +28,7 @@ pub(crate) type File<I, F> = OpenFile<I, <F as FetchFiles>::File>;
 #[allow(dead_code, reason = "with no format switched on there is none")]
 pub(crate) type Set<M, F> = OpenSet<M, F>;
 
-/// A file or a set, as the list of formats names it.
+/// A file or a set that can be opened.
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 trait Open<F: FetchFiles>: Sized {
     /// Opens the file or set whose file or index is called `name` among `files`. `file` is this file, already open.
@@ -50,7 +50,7 @@ impl<M: ShardMap, F: FetchFiles> Open<F> for OpenSet<M, F> {
 /// Defines a variant for each enabled format of the list, and how each is opened.
 macro_rules! define_open_any {
     ([] $($(#[$doc:meta])* $format:ident = $entry:path, $feature:literal: $shape:ident<$index:ty>;)*) => {
-        /// An open model. All its reads are those of the format's own file or set.
+        /// An open model. The file or set of its format does all reads.
         #[allow(
             clippy::large_enum_variant,
             reason = "clippy takes a file, whose type is the caller's, for nothing; a model has one of these"
@@ -68,7 +68,7 @@ macro_rules! define_open_any {
 
         #[allow(unused_variables, reason = "with no format switched on there is nothing to open")]
         impl<F: FetchFiles> OpenAny<F> {
-            /// Opens a file, or a set by its index, as the list says for the format.
+            /// Opens a file, or a set by its index, with the reader that the list names for the format.
             async fn open_listed(
                 format: Format,
                 file: F::File,
@@ -89,7 +89,7 @@ macro_rules! define_open_any {
                 }
             }
 
-            /// The format of the model.
+            /// Returns the format of the model.
             pub(crate) const fn format(&self) -> Format {
                 match self {
                     $(
@@ -102,7 +102,7 @@ macro_rules! define_open_any {
         }
 
         impl OpenAny<SharedFiles> {
-            /// The format's own reader.
+            /// Returns the format's own reader.
             pub fn into_reader(self) -> Box<dyn AnyReader> {
                 match self {
                     $(
@@ -154,7 +154,7 @@ impl<F: FetchFiles> OpenAny<F> {
 }
 
 impl OpenAny<SharedFiles> {
-    /// Like [`open`](Self::open), with files that are read synchronously.
+    /// Opens a model like [`open`](Self::open), from files that are read synchronously.
     pub(crate) fn open_now(format: Format, to_open: ToOpen<'_>) -> Result<Self, AnyError> {
         let ToOpen { source, name, files, options } = to_open;
         now(Self::open(format, source, files, &name, options))
@@ -168,7 +168,7 @@ impl OpenAny<SharedFiles> {
     }
 }
 
-/// The error for a root in a format whose models have no parts.
+/// Returns the error for a root in a format whose models have no parts.
 #[allow(dead_code, reason = "with no format switched on nothing is opened")]
 fn without_roots(format: Format, name: &str) -> AnyError {
     let why = format!(
@@ -274,7 +274,7 @@ impl<F: FetchFiles> Opened for OpenAny<F> {
         each!(self, opened => Ok(opened.bytes_into(file, at, out).await?))
     }
 
-    async fn claims(&self, wanted: &[Wanted]) -> Result<Claims, AnyError> {
+    async fn claims(&self, wanted: &[WantedRange]) -> Result<Claims, AnyError> {
         each!(self, opened => Ok(opened.claims(wanted).await?))
     }
 

@@ -4,7 +4,7 @@ use modelfmt_core::DType;
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Contents, Metadata, Names, Properties};
-use super::entry::{Detection, Entry, IndexJson, driver};
+use super::entry::{Detection, Entry, IndexJson, format_fns};
 
 pub(super) static PYTORCH: Entry = Entry {
     name: "pytorch",
@@ -16,7 +16,7 @@ pub(super) static PYTORCH: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[],
-    driver: driver!("pytorch"),
+    fns: format_fns!("pytorch"),
 };
 
 pub(super) static PYTORCH_SHARDED: Entry = Entry {
@@ -34,7 +34,7 @@ pub(super) static PYTORCH_SHARDED: Entry = Entry {
     versions: &[],
     capabilities: Capabilities { format: Format::PytorchSharded, ..CAPABILITIES },
     choices: &[],
-    driver: driver!("pytorch"),
+    fns: format_fns!("pytorch"),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -77,7 +77,7 @@ const MAGIC: &[u8] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
 /// The same number, as protocols 0 and 1 write it.
 const MAGIC_AS_TEXT: &[u8] = b"L119547037146038801333356L\n.";
 
-/// Whether a file is an archive whose first member belongs to a checkpoint, or the older stream.
+/// Checks whether a file is an archive whose first member belongs to a checkpoint, or the older stream.
 fn is_checkpoint(first: &[u8]) -> bool {
     if let Some(name) = super::zip::first_name(first) {
         let end =

@@ -4,7 +4,7 @@ use modelfmt_core::DType;
 
 use super::Format;
 use super::capabilities::{Access, Blocks, Capabilities, Metadata, Names, Properties, SetNaming};
-use super::entry::{Detection, Entry, IndexJson, driver};
+use super::entry::{Detection, Entry, IndexJson, format_fns};
 use modelfmt_rules::wording::Choice;
 
 pub(super) static SAFETENSORS: Entry = Entry {
@@ -17,7 +17,7 @@ pub(super) static SAFETENSORS: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[Choice::ShardSize, Choice::Shards, Choice::Stringify, Choice::Reserve],
-    driver: driver!("safetensors", write: super::entry::Write::File(on::write), edit: Some(on::edit)),
+    fns: format_fns!("safetensors", write: super::entry::Write::File(on::write), edit: Some(on::edit)),
 };
 
 pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
@@ -43,7 +43,7 @@ pub(super) static SAFETENSORS_SHARDED: Entry = Entry {
         ..CAPABILITIES
     },
     choices: &[Choice::ShardSize, Choice::Shards, Choice::Reserve],
-    driver: driver!("safetensors", write: super::entry::Write::Set(on::plan_set), common_metadata: Some(on::common_metadata), edit_set: Some(on::EDIT_SET)),
+    fns: format_fns!("safetensors", write: super::entry::Write::Set(on::plan_set), common_metadata: Some(on::common_metadata), edit_set: Some(on::EDIT_SET)),
 };
 
 /// Every dtype of numbers except packed integers.
@@ -87,7 +87,8 @@ const CAPABILITIES: Capabilities = Capabilities {
     properties: Properties::NONE,
 };
 
-/// The format has no magic: its first bytes are the length of a header that lies within the file and begins with `{`.
+/// Checks the first bytes. The format has no magic: a file begins with the length of a header, and this
+/// header is within the file and begins with `{`.
 fn is_header(first: &[u8], file_len: u64) -> bool {
     let Some(&len) = first.first_chunk() else { return false };
     let len = u64::from_le_bytes(len);
@@ -107,7 +108,7 @@ mod on {
     use crate::formats::Format;
     use crate::formats::change::{Change, EditFault, NewValue};
     use crate::formats::common_metadata::CommonMetadata;
-    use crate::formats::entry::{EditSet, Job, JobError, Opened, reader_of};
+    use crate::formats::entry::{AnyReader, EditSet, Job, JobError, reader_of};
     use crate::formats::set_index_edit::IndexChange;
     use crate::formats::set_plan::{self, set_plan};
     use modelfmt_rules::wording::unsupported::Unsupported;
@@ -130,7 +131,7 @@ mod on {
         }
     );
 
-    /// The plan of a set whose index has this name.
+    /// Plans a set whose index has this name.
     pub(super) fn plan_set(job: &Job<'_>, name: &str) -> Result<Box<dyn set_plan::SetPlan>, JobError> {
         let options = options(job).file_metadata(job.metadata.files.clone());
         let options = match job.options.output.shard_size {
@@ -141,8 +142,9 @@ mod on {
         Ok(Box::new(SetPlan::new(stem, job.specs(), metadata(job), &options)?))
     }
 
-    /// The metadata of the index, and keys that only the files have. `total_size` describes that layout and is not carried.
-    pub(super) fn common_metadata(opened: &dyn Opened) -> Result<CommonMetadata, AnyError> {
+    /// Reads the metadata of the index, and keys that only the files have. `total_size` describes the layout
+    /// and is not carried.
+    pub(super) fn common_metadata(opened: &dyn AnyReader) -> Result<CommonMetadata, AnyError> {
         let mut common = CommonMetadata::keys_of(opened)?;
         let Some(set) = reader_of::<SetReader<SharedFiles>>(opened) else { return Ok(common) };
         for key in set.index().unknown_keys() {
@@ -174,7 +176,7 @@ mod on {
         WriteOptions::new().reserve(job.options.output.reserve.unwrap_or_default())
     }
 
-    /// The metadata of the output; `None` instead of an empty `__metadata__`.
+    /// Returns the metadata of the output; `None` instead of an empty `__metadata__`.
     fn metadata<'c>(job: &'c Job<'_>) -> Option<&'c Object> {
         Some(&job.metadata.keys).filter(|keys| !keys.is_empty())
     }
@@ -199,8 +201,8 @@ mod on {
         Ok(())
     }
 
-    /// The file after an edit of its metadata and names.
-    pub(super) fn edit(opened: &dyn Opened, change: &Change<'_>) -> Result<NewFile, EditFault> {
+    /// Applies an edit of metadata and names, and returns the new file.
+    pub(super) fn edit(opened: &dyn AnyReader, change: &Change<'_>) -> Result<NewFile, EditFault> {
         let Some(reader) = reader_of::<modelfmt_safetensors::Reader<BoxSource>>(opened) else {
             return Err(EditFault::unopened());
         };

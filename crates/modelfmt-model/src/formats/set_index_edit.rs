@@ -63,7 +63,7 @@ impl IndexChange<'_> {
     }
 }
 
-/// The text of an index after an edit, in its old layout: one line for each entry, or one line in all.
+/// Edits the text of an index and keeps its layout: one line for each entry, or a single line.
 pub fn edited(
     text: &[u8],
     edit: impl FnOnce(&mut Object) -> Result<(), EditFault>,
@@ -83,7 +83,7 @@ pub fn edited(
     Ok(out)
 }
 
-/// The list of an index after an edit of each of its objects.
+/// Edits each object in a list of an index, and returns the new list.
 pub(crate) fn each(
     list: Option<&Value>,
     mut edit: impl FnMut(&mut Object) -> Result<(), EditFault>,
@@ -96,7 +96,7 @@ pub(crate) fn each(
     entries.map(entry).collect::<Result<Vec<Value>, _>>().map(|entries| entries.into_iter().collect())
 }
 
-/// The error for an index that must not change, for this reason.
+/// Returns the error for an index that must not change, with the reason.
 pub(crate) fn unchangeable(what: &'static str) -> EditFault {
     let part = Part::new("index");
     let fault = CommonFault::Unchangeable(what);

@@ -7,13 +7,13 @@ use modelfmt_write::{AnyNewFiles, AnyWriteError, SetPart, TensorData, WrittenPar
 
 /// A set to write, as a whole or part by part.
 pub trait SetPlan: Send + Sync {
-    /// The name of the file that appears last.
+    /// Returns the name of the file that appears last.
     fn index_name(&self) -> String;
 
-    /// The files that can be written by themselves.
+    /// Returns the files that can be written by themselves.
     fn parts(&self) -> Vec<SetPart>;
 
-    /// The tensors of the file that appears last.
+    /// Returns the tensors of the file that appears last.
     fn last(&self) -> Range<usize> {
         0..0
     }

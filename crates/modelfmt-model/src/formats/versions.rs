@@ -10,8 +10,8 @@ use super::entry::Version;
 use modelfmt_rules::wording::ParseError;
 
 impl Format {
-    /// What a version can hold; without a version, what the version of the document can hold. `None` if the version cannot be
-    /// written.
+    /// Returns what a version can hold. Without a version, this is the version of the format's document.
+    /// `None` if the version cannot be written.
     #[must_use]
     pub fn capabilities_of(self, version: Option<&str>) -> Option<&'static Capabilities> {
         let Some(name) = version else { return Some(self.capabilities()) };
@@ -19,7 +19,7 @@ impl Format {
         Some(version.capabilities.unwrap_or(self.capabilities()))
     }
 
-    /// What a version can hold with or without `OinfOptions::allow_extended_types`.
+    /// Returns what a version can hold with or without `OinfOptions::allow_extended_types`.
     pub fn capabilities_with(self, version: Option<&str>, extended: bool) -> Option<&'static Capabilities> {
         let plain = self.capabilities_of(version)?;
         let is_meant = |own: &&Version| version.is_none_or(|name| own.names.contains(&name));
@@ -27,14 +27,15 @@ impl Format {
         Some(more.filter(|_| extended).unwrap_or(plain))
     }
 
-    /// The first version that can hold tensors of a dtype, as text such as `mag@0.3`.
+    /// Returns the first version that can hold tensors of a dtype, as text such as `mag@0.3`.
     pub fn version_with(self, dtype: DType) -> Option<String> {
         let has = |own: &&Version| own.capabilities.unwrap_or(self.capabilities()).has(dtype);
         let name = self.versions().iter().find(has)?.names.first()?;
         Some(format!("{self}@{name}"))
     }
 
-    /// The error for a version that cannot be written, for which [`capabilities_of`](Self::capabilities_of) returns `None`.
+    /// Returns the error for a version that cannot be written, for which
+    /// [`capabilities_of`](Self::capabilities_of) returns `None`.
     pub fn unwritten(self, version: Option<&str>) -> ParseError {
         let names = self.versions().iter().filter_map(|own| own.names.first());
         let names: Vec<String> = names.map(|name| format!("{self}@{name}")).collect();
@@ -51,15 +52,15 @@ pub struct Target {
     pub format: Format,
     /// Its version; `None` means the version of the format's document.
     pub version: Option<String>,
-    /// Whether this is `hf`, a folder of the hub: its weights are safetensors.
+    /// Whether this is `hf`, a hub folder: its weights are safetensors.
     pub is_hub_folder: bool,
 }
 
-/// What `hf` is called.
+/// The name of the target that is a hub folder.
 const HUB_FOLDER: &str = "hf";
 
 impl Target {
-    /// The name by which [`parse`](str::parse) finds it, without its version.
+    /// Returns the name that [`parse`](str::parse) accepts for this target, without its version.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         if self.is_hub_folder { HUB_FOLDER } else { self.format.name() }
@@ -97,7 +98,7 @@ impl FromStr for Target {
     }
 }
 
-/// The error for a name of no format, with those that can be written.
+/// Returns the error for an unknown format name, which lists the formats that can be written.
 fn unknown(name: &str) -> ParseError {
     let written = Format::ALL.iter().filter(|format| format.is_writable()).map(|format| format.name());
     let written: Vec<_> = written.collect();

@@ -6,20 +6,20 @@ use modelfmt_core::Fetch;
 
 use super::Format;
 
-/// The name of the first member of an archive with these first bytes, as far as it is in them.
+/// Returns the name of the first member of an archive, as far as it is in these first bytes.
 pub(super) fn first_name(first: &[u8]) -> Option<&[u8]> {
     let rest = first.strip_prefix(b"PK\x03\x04")?;
     let len = rest.get(22..24).and_then(|len| len.try_into().ok()).map(u16::from_le_bytes)?;
     rest.get(26..)?.get(..usize::from(len))
 }
 
-/// The format of an archive whose first member does not show it, from the names in its directory. `None` if no format fits, or it
-/// is not an archive.
+/// Detects the format of an archive from the names in its directory, if its first member does not show it.
+/// `None` if no format fits, or the source is not an archive.
 ///
 /// # Errors
 /// If the source cannot be read.
 #[cfg(any(feature = "numpy", feature = "pytorch"))]
-pub(super) async fn told(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
+pub(super) async fn detect(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
     use modelfmt_core::Limits;
     #[cfg(feature = "numpy")]
     use modelfmt_npy::{Fault, arrays::zip::DirectoryParser};
@@ -45,9 +45,10 @@ pub(super) async fn told(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Re
     })
 }
 
-/// A build that reads neither format recognizes archives by their first member, for its error.
+/// Detects the format of an archive from its first member. The error of a build that reads neither format
+/// needs this.
 #[cfg(not(any(feature = "numpy", feature = "pytorch")))]
-pub(super) async fn told(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
+pub(super) async fn detect(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
     const NAMED: u64 = 96;
     if !first.starts_with(b"PK\x03\x04") {
         return Ok(None);

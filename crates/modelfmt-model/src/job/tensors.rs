@@ -23,8 +23,8 @@ pub enum Origin {
     Given(usize),
 }
 
-/// A tensor that is written, and what happens to it: [`Tensors::program`] says that as a program. An index may have millions of
-/// tensors, so programs are made when they are needed.
+/// A tensor that is written, and what happens to it. [`OutputTensors::program`] makes a program of it only
+/// when it is needed, because an index may have millions of tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
     /// Where the tensor comes from.
@@ -35,12 +35,12 @@ pub struct Item {
     pub to: DType,
     /// How the shape changes.
     pub shape: Shape,
-    /// The index in [`Tensors::scalings`] of the scales that make values of its numbers.
+    /// The index in [`OutputTensors::scalings`] of the scales that turn its numbers into values.
     pub scaling: Option<usize>,
 }
 
 impl Item {
-    /// Whether the values are copied unchanged.
+    /// Checks whether the values are copied unchanged.
     pub fn is_copied(&self) -> bool {
         self.from == self.to && self.scaling.is_none()
     }
@@ -55,7 +55,7 @@ pub enum ScaledBy {
     Quant(Arc<Affine>),
 }
 
-/// A tensor with the scales of another one.
+/// A tensor that has the scales of another one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScaleTensor {
     /// Its position in the model.
@@ -77,7 +77,7 @@ pub enum Shape {
 
 /// The tensors that are written, and those that only the target's metadata lists because the format cannot declare them.
 #[derive(Default)]
-pub struct Tensors {
+pub struct OutputTensors {
     /// The tensors with values, in the order in which they are written.
     pub items: Vec<Item>,
     /// The tensors of the model that are written under another name.
@@ -90,7 +90,8 @@ pub struct Tensors {
     pub scalars: Vec<String>,
     /// The scales that [`Item::scaling`] refers to.
     pub scalings: Vec<ScaledBy>,
-    /// How important the columns of tensors of the model are that become blocks, by their positions.
+    /// The importance of each column of the tensors that become blocks, by the position of the tensor in the
+    /// model.
     pub importance: BTreeMap<usize, Arc<[f32]>>,
     /// Scales and zero points that are not applied to the values, by the names of their tensors.
     pub quants: Vec<(String, Quant)>,
@@ -100,8 +101,8 @@ pub struct Tensors {
     pub blocks: BTreeMap<DType, u64>,
 }
 
-impl Tensors {
-    /// What the writer of the target needs to know about an item.
+impl OutputTensors {
+    /// Returns the description of an item that the writer of the target needs.
     pub fn spec<'s>(
         &'s self,
         source: Option<&'s (impl Container + ?Sized)>,
@@ -135,7 +136,8 @@ impl Tensors {
         Some(spec)
     }
 
-    /// How the values of an item are computed. The inputs are positions in `source`. `None` for a tensor that is not in the model.
+    /// Returns the program that computes the values of an item. The inputs are positions in `source`. `None`
+    /// for a tensor that is not in the model.
     ///
     /// # Errors
     /// If a step does not fit the tensor.
@@ -171,7 +173,7 @@ impl Tensors {
         }
     }
 
-    /// The name under which an item is written.
+    /// Returns the name under which an item is written.
     pub fn name<'s>(&'s self, source: Option<&'s (impl Container + ?Sized)>, item: &Item) -> &'s str {
         let declared = |number: usize| self.declared.get(number).map_or("", |declared| &declared.name);
         match item.origin {

@@ -17,8 +17,8 @@ pub struct ModelFile<'a> {
 }
 
 impl<'a> ModelFile<'a> {
-    /// The bytes of the file, as they are stored. Reads are checked against the pin and the signature of the model, if it has been
-    /// opened with them.
+    /// Returns the bytes of the file, as they are stored. Reads are checked against the pin and the signature
+    /// of the model, if it has been opened with them.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -34,7 +34,8 @@ impl<'a> ModelFile<'a> {
 }
 
 impl Model {
-    /// The files of the model: its file, or the index of a set and then the files that the index names.
+    /// Returns the files of the model: its file, or the index of a set and then the files that the index
+    /// names.
     #[must_use]
     pub fn files(&self) -> Vec<ModelFile<'_>> {
         self.members().flat_map(Self::own_files).collect()
@@ -51,7 +52,7 @@ impl Model {
         files
     }
 
-    /// The name of the model's only file.
+    /// Returns the name of the model's only file.
     fn file_name(&self) -> String {
         #[cfg(not(target_arch = "wasm32"))]
         let path = self.on_disk.as_deref().unwrap_or(&self.path);

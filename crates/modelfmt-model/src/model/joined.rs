@@ -46,8 +46,8 @@ impl Model {
                 |model: &Self| if model.format.is_set() { model.opened.file_paths() } else { Vec::new() };
             let places: Vec<_> =
                 models.iter().map(|model| (model.on_disk.as_deref(), files(model))).collect();
-            let mut are_whole = crate::without_parts::are_whole(&places).into_iter();
-            models.retain(|_| are_whole.next() != Some(false));
+            let mut are_standalone = crate::set_members::are_standalone(&places).into_iter();
+            models.retain(|_| are_standalone.next() != Some(false));
         }
         if models.len() < 2 {
             return models.pop().ok_or_else(|| Error::usage(Choice::Models, "give one model or more"));
@@ -83,7 +83,7 @@ impl Model {
             #[cfg(not(target_arch = "wasm32"))]
             on_disk: members.first().and_then(|(_, first)| first.on_disk.clone()),
             #[cfg(not(target_arch = "wasm32"))]
-            sidecars: Sidecars::Nothing, // each has its own
+            sidecars: Sidecars::Nothing, // each member has its own
             #[cfg(all(feature = "sign", not(target_arch = "wasm32")))]
             signed: None,
             #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]

@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::formats::capabilities::Access;
 use crate::formats::common_metadata::CommonMetadata;
-use crate::formats::entry::{Opened, Sealing, ToOpen, reader_of};
+use crate::formats::entry::{AnyReader, Sealing, ToOpen, reader_of};
 use crate::formats::mapped::Mapped;
 use crate::formats::open_any::OpenAny;
 use crate::model::pinned::Pinned;
@@ -67,8 +67,8 @@ impl OpenOptions {
         Ok(Model { folder_note, ..self.open_file(path, index, source)? })
     }
 
-    /// Opens a file that is read because of a model and is not one, such as an importance matrix. Of these options, only the policy
-    /// concerns it.
+    /// Opens a file that is not a model but is read because of one, such as an importance matrix. Only the
+    /// policy of these options applies to it.
     ///
     /// # Errors
     /// [`Error::Open`]; [`Error::Policy`].
@@ -79,7 +79,7 @@ impl OpenOptions {
         self.judged(path, Box::new(source))
     }
 
-    /// Without the feature, there is no policy.
+    /// Returns the source unchanged: without the feature, there is no policy.
     #[cfg(not(any(feature = "policy", target_arch = "wasm32")))]
     #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with the feature")]
     fn judged(&self, _: &Path, source: BoxSource) -> Result<BoxSource> {
@@ -89,7 +89,7 @@ impl OpenOptions {
     /// Opens `source`, which is the file `index`. Errors name `path`.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open_file(&self, path: &Path, index: PathBuf, source: BoxSource) -> Result<Model> {
-        let files = shared_files(crate::unedited::UneditedFiles(Folder::containing(&index)));
+        let files = shared_files(crate::edit_guard::UneditedFiles(Folder::containing(&index)));
         let outboard = if self.has_hash() { pinned::outboard_of(&index)? } else { None };
         let path = path.to_owned();
         let opening = Opening { path, index: &index, on_disk: true, source, files: Some(files), outboard };
@@ -111,12 +111,12 @@ impl OpenOptions {
         self.open_as(Opening { path, index, on_disk: false, source, files, outboard })
     }
 
-    /// Whether an outboard would be useful: the pin is the hash of the whole file.
+    /// Checks whether an outboard would be useful, because the pin is the hash of the whole file.
     const fn has_hash(&self) -> bool {
         matches!(self.pin, Some(Pin::B3(_)))
     }
 
-    /// The one way to a model: a policy judges the file before it is opened.
+    /// Opens a model. Every way to open one goes through here, so that a policy judges the file first.
     fn open_as(&self, opening: Opening<'_>) -> Result<Model> {
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
         if self.policy.is_some() {
@@ -126,7 +126,7 @@ impl OpenOptions {
         self.open_allowed(opening)
     }
 
-    /// Opens a file that no policy judges, or that was judged.
+    /// Opens a file that was judged, or that no policy has to judge.
     pub(crate) fn open_allowed(&self, opening: Opening<'_>) -> Result<Model> {
         let Opening { path, index, source, files, outboard, .. } = opening;
         #[cfg(feature = "sign")]
@@ -145,7 +145,7 @@ impl OpenOptions {
             let Unrecognized { hint, is_model } = unrecognized::look(&source).map_err(failed)?;
             return Err(Error::UnknownFormat { path, hint, is_model });
         };
-        let Some(driver) = format.driver() else {
+        let Some(fns) = format.fns() else {
             return Err(Error::NotEnabled { path, format, feature: format.feature() });
         };
         let is_pinnable = |format| self.pin.map_or(Ok(()), |pin| pinned::check(&path, format, pin));
@@ -164,7 +164,7 @@ impl OpenOptions {
             None => shared_files(NoFiles),
         };
         let to_open = ToOpen { source, name: name.clone(), files, options: self };
-        let opened = match driver.open {
+        let opened = match fns.open_override {
             Some(open) => open(to_open),
             None => OpenAny::open_now(format, to_open),
         };
@@ -236,7 +236,7 @@ pub struct Model {
     /// The policy under which it was opened.
     #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
     policy: Option<crate::open::PolicyHandle>,
-    opened: Arc<dyn Opened>,
+    opened: Arc<dyn AnyReader>,
     /// The models that were merged into this one, each with the position of its first tensor; empty if it was not merged.
     members: Vec<(usize, Model)>,
     /// A note about models of the folder that are ignored, if a folder was opened.
@@ -280,7 +280,7 @@ impl<'a> IntoIterator for &'a Model {
     type Item = TensorInfo<'a>;
     type IntoIter = Tensors<'a>;
 
-    /// The tensors in file order; for a set, only those whose files are present.
+    /// Returns the tensors in file order; for a set, only those whose files are present.
     fn into_iter(self) -> Tensors<'a> {
         self.tensors()
     }
@@ -313,18 +313,18 @@ impl Model {
         OpenOptions::new().open_source(name, Box::new(source), None)
     }
 
-    /// The models that were [merged](Self::merged) into this one, or only this one.
+    /// Returns the models that were [merged](Self::merged) into this one, or only this one.
     pub fn members(&self) -> impl Iterator<Item = &Self> {
         let own = self.members.is_empty().then_some(self);
         own.into_iter().chain(self.members.iter().map(|(_, model)| model))
     }
 
-    /// Whether the model was merged from several.
+    /// Checks whether the model was merged from several.
     pub fn is_merged(&self) -> bool {
         !self.members.is_empty()
     }
 
-    /// The model that has the tensor at a position, and its position there.
+    /// Returns the model that has the tensor at a position, and its position there.
     pub fn member_at(&self, position: usize) -> (&Self, usize) {
         let next = self.members.partition_point(|(first, _)| *first <= position);
         match next.checked_sub(1).and_then(|number| self.members.get(number)) {
@@ -333,13 +333,13 @@ impl Model {
         }
     }
 
-    /// The path, as it was given.
+    /// Returns the path, as it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The paths of all files of the model, if it was opened by its path; otherwise empty.
+    /// Returns the paths of all files of the model, if it was opened by its path; otherwise empty.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn input_paths(&self) -> impl Iterator<Item = PathBuf> {
         self.members().flat_map(|model| {
@@ -352,20 +352,21 @@ impl Model {
         })
     }
 
-    /// The files beside the model that are read too.
+    /// Returns the files beside the model that are read too.
     #[cfg(not(target_arch = "wasm32"))]
     pub const fn sidecars(&self) -> &Sidecars {
         &self.sidecars
     }
 
-    /// The format.
+    /// Returns the format.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// The pin, if the model was [opened with one](OpenOptions::pin). Everything that is read is checked against it. Without a pin,
-    /// only the reads of [`checked`](Self::checked) are checked, against the digests in the file.
+    /// Returns the pin, if the model was [opened with one](OpenOptions::pin). Everything that is read is
+    /// checked against it. Without a pin, only the reads of [`checked`](Self::checked) are checked, against
+    /// the digests in the file.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
         self.pinned.as_ref().map(|pinned| pinned.pin)
@@ -375,30 +376,32 @@ impl Model {
         self.pinned.as_ref()
     }
 
-    /// The reader of the format, through the trait that all readers implement.
+    /// Returns the reader of the format, through the trait that all readers implement.
     #[must_use]
     pub fn container(&self) -> &(dyn Container + Send + Sync) {
         &*self.opened
     }
 
-    /// The reader of the format, which can be downcast to its own type.
-    pub fn opened(&self) -> &dyn Opened {
+    /// Returns the reader of the format, which can be downcast to its own type.
+    pub fn opened(&self) -> &dyn AnyReader {
         &*self.opened
     }
 
-    /// The size variables, for a format that has them.
+    /// Returns the size variables, for a format that has them.
     pub fn sizevars(&self) -> Object {
-        let sizevars = self.format.driver().and_then(|driver| driver.sizevars);
+        let sizevars = self.format.fns().and_then(|fns| fns.sizevars);
         sizevars.map(|sizevars| sizevars(self.opened())).unwrap_or_default()
     }
 
-    /// Whether the file, or the first file of a set, is encrypted and signed. For a merged model, ask each of its members.
+    /// Returns whether the file, or the first file of a set, is encrypted and signed. For a merged model, ask
+    /// each of its members.
     pub fn sealing(&self) -> Sealing {
-        let sealing = self.format.driver().and_then(|driver| driver.sealing);
+        let sealing = self.format.fns().and_then(|fns| fns.sealing);
         sealing.map(|sealing| sealing(self.opened())).unwrap_or_default()
     }
 
-    /// The reader of the format, if it has the type `R`: for formats that have no method of their own here.
+    /// Returns the reader of the format, if it has the type `R`. Use this for formats that have no method of
+    /// their own here.
     ///
     /// ```
     /// # #[cfg(feature = "mag")] {
@@ -416,8 +419,8 @@ impl Model {
         reader_of(&*self.opened)
     }
 
-    /// Bytes of a tensor's values without a copy, if the file is in memory and stores them uncompressed, and their offset in the
-    /// file.
+    /// Borrows bytes of a tensor's values, and returns them with their offset in the file. `None` unless the
+    /// file is in memory and stores the values uncompressed.
     pub fn borrow(&self, position: usize, range: Range<u64>) -> Option<(u64, &[u8])> {
         let file = self.opened.as_slice()?;
         let location = self.container().location(position).ok()?;
@@ -428,7 +431,8 @@ impl Model {
         Some((part.offset(), bytes))
     }
 
-    /// The tensors in file order; for a set, only those whose files are present: see [`open_all`](Self::open_all).
+    /// Returns the tensors in file order; for a set, only those whose files are present: see
+    /// [`open_all`](Self::open_all).
     #[must_use]
     pub fn tensors(&self) -> Tensors<'_> {
         Tensors { container: self.container(), positions: 0..self.tensor_count() }
@@ -461,16 +465,16 @@ impl Model {
         Ok(())
     }
 
-    /// The number of tensors.
+    /// Returns the number of tensors.
     #[must_use]
     pub fn tensor_count(&self) -> usize {
         self.container().tensor_count()
     }
 
-    /// The position of the tensor with that name.
+    /// Returns the position of the tensor with that name.
     ///
     /// # Errors
-    /// [`Error::NoSuchTensor`], which names the most similar one.
+    /// [`Error::NoSuchTensor`], which names the most similar tensor.
     pub fn find(&self, name: &str) -> Result<usize> {
         self.container().find(name).ok_or_else(|| Error::NoSuchTensor {
             path: self.path.clone(),
@@ -501,16 +505,16 @@ impl Model {
         (distance * 2 <= longest).then(|| nearest.to_owned())
     }
 
-    /// The position of a tensor from its name or position.
+    /// Returns the position of a tensor from its name or position.
     pub(crate) fn position(&self, key: impl TensorKey) -> Result<usize> {
         match key.position(|name| self.container().find(name)) {
             Ok(position) => Ok(position),
-            Err(name) => self.find(name), // it says what is near
+            Err(name) => self.find(name), // its error names a similar tensor
         }
     }
 
-    /// A tensor with its values, decompressed: borrowed if they are in memory, else read. The key is the tensor's name, or its
-    /// position in file order.
+    /// Returns a tensor with its values, decompressed. The values are borrowed if they are in memory, or else
+    /// read. The key is the tensor's name, or its position in file order.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if there is no tensor at that position, it has no data, or cannot be read or
@@ -520,8 +524,9 @@ impl Model {
         self.container().tensor(position, Reading::PLAIN).map_err(|error| self.failed(error))
     }
 
-    /// A range of the bytes of a tensor's values, without the rest: borrowed if they are in memory, else read. If the tensor is
-    /// compressed, the blocks that contain the range are read and decompressed.
+    /// Returns a range of the bytes of a tensor's values, without reading the rest. The bytes are borrowed if
+    /// they are in memory, or else read. If the tensor is compressed, the blocks that contain the range are
+    /// read and decompressed.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if the tensor has fewer bytes, has no data, or cannot be read or decompressed.
@@ -531,9 +536,9 @@ impl Model {
         bytes.map_err(|error| self.failed(error))
     }
 
-    /// A part of a tensor, selected by a slice of each dimension: borrowed if its values are contiguous in memory, else read.
-    /// Pieces that are near each other are read at once. If the tensor is compressed, the blocks that contain parts of the slice
-    /// are read and decompressed.
+    /// Returns a part of a tensor, selected by a slice of each dimension. The values are borrowed if they are
+    /// contiguous in memory, or else read. Pieces that are near each other are read at once. If the tensor is
+    /// compressed, the blocks that contain parts of the slice are read and decompressed.
     ///
     /// ```
     /// use modelfmt::modelfmt_core::plan::Slice;
@@ -559,7 +564,7 @@ impl Model {
         self.container().slice(position, slice, Reading::PLAIN).map_err(|error| self.failed(error))
     }
 
-    /// The same reads, each checked against the digests in the file: see [`CheckedModel`].
+    /// Returns the same reads, with each checked against the digests in the file: see [`CheckedModel`].
     #[must_use]
     pub const fn checked(&self) -> CheckedModel<'_> {
         CheckedModel(self)
@@ -574,7 +579,7 @@ impl Model {
         self.container().values_into(position, offset, out, None).map_err(|error| self.failed(error))
     }
 
-    /// The location of a tensor's values in its file.
+    /// Returns the location of a tensor's values in its file.
     ///
     /// # Errors
     /// [`Error::File`] if there is no such tensor, or its file in a set is missing or broken.
@@ -582,7 +587,7 @@ impl Model {
         self.container().location(position).map_err(|error| self.failed(error))
     }
 
-    /// The format's own metadata, as the tree that `inspect --json` prints.
+    /// Returns the format's own metadata, as the tree that `inspect --json` prints.
     ///
     /// # Errors
     /// [`Error::File`] if the metadata does not decode.
@@ -590,7 +595,7 @@ impl Model {
         self.container().metadata().map_err(|error| self.failed(error))
     }
 
-    /// Features of this format alone, as `inspect --json` prints them under `details`.
+    /// Returns the features that only this format has, as `inspect --json` prints them under `details`.
     ///
     /// # Errors
     /// [`Error::File`] if they cannot be read or do not decode.
@@ -602,20 +607,21 @@ impl Model {
         Ok(details)
     }
 
-    /// Warnings about what opening has ignored, such as unknown parts of a pickle. For a set of checkpoints, this opens all files.
+    /// Returns warnings about what was ignored on opening, such as unknown parts of a pickle. For a set of
+    /// checkpoints, this opens all files.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         #[cfg(feature = "pytorch")]
         if let Some(set) = self.as_pytorch_sharded() {
             (0..set.index().files().len()).for_each(|number| {
-                let _ = set.shard(number); // one that cannot be opened is an error where it is read
+                let _ = set.shard(number); // a shard that cannot be opened is an error where it is read
             });
         }
         self.container().warnings()
     }
 
-    /// Notes about the model, such as that several parts of a checkpoint contain tensors (see [`OpenOptions::root`]), or which
-    /// models of its folder are ignored.
+    /// Returns notes about the model, such as that several parts of a checkpoint contain tensors (see
+    /// [`OpenOptions::root`]), or which models of its folder are ignored.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.folder_note.iter().cloned().collect();
@@ -625,8 +631,8 @@ impl Model {
         notes
     }
 
-    /// The description of the tensor at a position. If a set cannot describe it, the error names the file that is missing or
-    /// broken.
+    /// Returns the description of the tensor at a position. If a set cannot describe it, the error names the
+    /// file that is missing or broken.
     pub fn info(&self, position: usize) -> Result<TensorInfo<'_>> {
         if let Some(info) = self.container().info(position) {
             return Ok(info);
@@ -635,30 +641,30 @@ impl Model {
         Err(self.failed(modelfmt_core::AnyError::no_such_position(position)))
     }
 
-    /// The error if a selection leaves no tensor.
+    /// Returns the error if a selection leaves no tensor.
     pub fn nothing_selected(&self, choices: &[Choice], pattern: Option<String>) -> Error {
         let (path, tensors) = (self.path.clone(), self.tensor_count());
         Error::NothingSelected { path, choices: choices.to_vec(), pattern, tensors }
     }
 
-    /// The metadata of the model in terms that all formats share.
+    /// Returns the metadata of the model in terms that all formats share.
     ///
     /// # Errors
     /// If the metadata does not decode, or a file of a set is missing.
     pub fn common_metadata(&self) -> Result<CommonMetadata> {
-        let driver = self.format.driver();
-        let read = driver.and_then(|driver| driver.common_metadata).unwrap_or(CommonMetadata::keys_of);
+        let fns = self.format.fns();
+        let read = fns.and_then(|fns| fns.common_metadata).unwrap_or(CommonMetadata::keys_of);
         let opened = reader_of::<Mapped>(self.opened()).map_or(self.opened(), |mapped| &**mapped.head());
         read(opened).map_err(|error| self.failed(error))
     }
 
-    /// An error of the format's reader, with the path of its file.
+    /// Adds the path of the file to an error of the format's reader.
     pub fn failed(&self, error: impl Into<modelfmt_core::AnyError>) -> Error {
         let error = error.into();
         Error::file(self.path_of(&error), error)
     }
 
-    /// The file that an error concerns; for a merged model, the file that the error names.
+    /// Returns the file that an error concerns; for a merged model, the file that the error names.
     pub(crate) fn path_of(&self, error: &modelfmt_core::AnyError) -> PathBuf {
         error.path().filter(|_| self.is_merged()).map_or_else(|| self.path.clone(), PathBuf::from)
     }
@@ -672,8 +678,8 @@ pub(crate) fn list_index(details: &mut Object, name: &str, len: u64) {
 }
 
 impl Model {
-    /// The options with which other files are opened because of this model, such as an adapter: the policy that judged this model
-    /// judges them.
+    /// Returns the options for other files that are opened because of this model, such as an adapter. The
+    /// policy that judged this model judges them, too.
     #[must_use]
     pub fn related_options(&self) -> OpenOptions {
         #[cfg(all(feature = "policy", not(target_arch = "wasm32")))]
@@ -688,7 +694,7 @@ impl Model {
     /// [`Error::File`] if they cannot be read, or break a rule of the format.
     pub fn quant(&self, position: usize) -> Result<Option<Quant>> {
         let (model, position) = self.member_at(position);
-        let Some(quant) = model.format().driver().and_then(|driver| driver.quant) else { return Ok(None) };
+        let Some(quant) = model.format().fns().and_then(|fns| fns.quant) else { return Ok(None) };
         quant(model.opened(), position).map_err(|error| model.failed(error))
     }
 }
@@ -699,7 +705,7 @@ impl Model {
 pub struct CheckedModel<'a>(&'a Model);
 
 impl<'a> CheckedModel<'a> {
-    /// A tensor with its values, like [`Model::tensor`].
+    /// Returns a tensor with its values, like [`Model::tensor`].
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if the bytes cannot be read or do not match the digest, and with
@@ -710,7 +716,8 @@ impl<'a> CheckedModel<'a> {
         self.0.container().tensor(position, Reading::CHECKED).map_err(|error| self.0.failed(error))
     }
 
-    /// A range of the bytes of a tensor's values. If the file has digests of pages, only the pages that the range touches are read.
+    /// Returns a range of the bytes of a tensor's values. If the file has digests of pages, only the pages
+    /// that the range touches are read.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if the tensor has fewer bytes, the bytes do not match the digest, or the file has
@@ -721,7 +728,8 @@ impl<'a> CheckedModel<'a> {
         bytes.map_err(|error| self.0.failed(error))
     }
 
-    /// A part of a tensor, by a slice of each dimension. If the file has digests of pages, only the pages that the slice touches are read.
+    /// Returns a part of a tensor, selected by a slice of each dimension. If the file has digests of pages,
+    /// only the pages that the slice touches are read.
     ///
     /// # Errors
     /// [`Error::NoSuchTensor`]; [`Error::File`] if the slice does not fit the tensor, the bytes do not match the digest, or the

@@ -17,15 +17,16 @@ use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::unsupported::Examples;
 
 impl Model {
-    /// The pins of the file, as far as they are known without reading values: the pin that it was opened with; the pin of its
-    /// format, such as the hash of an AERO file's bytes before its payloads; the hash of the outboard beside the file. The last two
-    /// come from the files themselves, and prove nothing until you compare them with a trusted source.
+    /// Returns the pins of the file, as far as they are known without reading values: the pin that it was
+    /// opened with; the pin of its format, such as the hash of an AERO file's bytes before its payloads; the
+    /// hash of the outboard beside the file. The last two come from the files themselves, and prove nothing
+    /// until you compare them with a trusted source.
     ///
     /// # Errors
     /// If the bytes cannot be read.
     pub fn pins(&self) -> Result<Vec<Pin>> {
         let mut pins: Vec<Pin> = self.pin().into_iter().collect();
-        let own = match self.format().driver().and_then(|driver| driver.pin) {
+        let own = match self.format().fns().and_then(|fns| fns.pin) {
             Some(pin) => pin(self.opened()).map_err(|error| self.failed(error))?,
             None => None,
         };
@@ -38,7 +39,8 @@ impl Model {
         Ok(pins)
     }
 
-    /// The BLAKE3 that the outboard of this file belongs to, if there is an outboard that is not empty.
+    /// Returns the BLAKE3 of the file that the outboard was made from, if there is an outboard that is not
+    /// empty.
     #[cfg(not(target_arch = "wasm32"))]
     fn hash_of_outboard(&self) -> Option<[u8; 32]> {
         let file = self.input_paths().next().filter(|_| !self.format().is_set())?;
@@ -76,10 +78,10 @@ impl Model {
     }
 }
 
-/// The most findings that are listed; each is a run of groups.
-const MOST: usize = 100;
+/// The maximum number of findings that are listed. Each is a run of groups.
+const MAX_FAULTS: usize = 100;
 
-/// Reads the whole file through its proof, and returns the faults, each with the tensors that lie there.
+/// Reads the whole file through its proof, and returns the faults, each with the tensors that it affects.
 fn every_byte(model: &Model, work: &Execution<'_>) -> Vec<String> {
     const PIECE: u64 = modelfmt_core::author::PIECE;
     let len = model.container().file_size();
@@ -96,7 +98,7 @@ fn every_byte(model: &Model, work: &Execution<'_>) -> Vec<String> {
             if last.is_some_and(|last: &mut Fault| last.continues_in(&fault)) {
                 continue;
             }
-            if found.len() < MOST { found.push(fault) } else { more += 1 }
+            if found.len() < MAX_FAULTS { found.push(fault) } else { more += 1 }
         }
         Ok(())
     });
@@ -112,7 +114,7 @@ fn every_byte(model: &Model, work: &Execution<'_>) -> Vec<String> {
 
 /// Bytes that do not match their proof, or cannot be read.
 struct Fault {
-    /// Where they are; `None` if nothing says which bytes are wrong.
+    /// The bytes, and the root of their proof; `None` if it is not known which bytes are wrong.
     range: Option<(Range<u64>, Arc<str>)>,
     error: AnyError,
 }
@@ -129,7 +131,8 @@ impl Fault {
         Self { range, error }
     }
 
-    /// Takes the bytes of the next fault too, if they follow or are the same.
+    /// Extends this fault by the next one, if the bytes of the next one follow or overlap. Returns whether it
+    /// did so.
     fn continues_in(&mut self, next: &Self) -> bool {
         let (Some((own, _)), Some((next, _))) = (&mut self.range, &next.range) else { return false };
         let is_next = (own.start..=own.end).contains(&next.start);
@@ -150,7 +153,8 @@ impl Fault {
     }
 }
 
-/// The faults in a piece of the file. Where it has one, the rest is read group by group, each once.
+/// Returns the faults in a piece of the file. If there is one, the rest of the piece is read group by group,
+/// each once.
 fn faults(model: &Model, piece: Range<u64>, buffer: &mut Vec<u8>) -> Vec<Fault> {
     let mut read = |range: &Range<u64>| {
         buffer.resize(usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0), 0);
@@ -176,7 +180,7 @@ fn faults(model: &Model, piece: Range<u64>, buffer: &mut Vec<u8>) -> Vec<Fault> 
     found
 }
 
-/// What is said of faults: with the names of the tensors whose values lie there, if there are any.
+/// Returns a text for each fault, with the names of the tensors whose values it affects, if there are any.
 fn named(model: &Model, faults: &[Fault]) -> Vec<String> {
     let ranges = |fault: &Fault| fault.range.as_ref().map(|(range, _)| range.clone());
     let mut places: Vec<(Range<u64>, usize)> =

@@ -36,7 +36,7 @@ pub(crate) fn outboard_of(file: &Path) -> Result<Option<BoxSource>> {
     }
 }
 
-/// The path of the outboard of a file.
+/// Returns the path of the outboard of a file.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn path_of_outboard(file: &Path) -> std::path::PathBuf {
     let mut path = file.as_os_str().to_owned();
@@ -72,7 +72,7 @@ pub(crate) fn by_hash(
     Ok((Box::new(VerifiedSource::new(source, proof)), Pinned { pin, outboard: Some(name) }))
 }
 
-/// The error of a source whose format is not known yet.
+/// Returns the error of a source whose format is not known yet.
 pub(crate) fn unproved(path: &Path, source: io::Error) -> Error {
     match ProofError::within(&source) {
         Some(_) => Error::file(path.to_owned(), AnyError::Io { at: 0, len: Format::PROBE_LEN, source }),
@@ -92,7 +92,7 @@ pub(crate) fn check(path: &Path, format: Format, pin: Pin) -> Result<()> {
         Pin::Seal(_) if !cfg!(feature = "seal") => {
             "this build has the feature `seal` of modelfmt switched off, without which no such pin is checked".to_owned()
         }
-        Pin::B3(_) if format.is_set() && !format.driver().is_some_and(|driver| driver.proves_files) => {
+        Pin::B3(_) if format.is_set() && !format.fns().is_some_and(|fns| fns.proves_files) => {
             "its index has no hashes of the files that it names, so that a pin of it proves none of their bytes; \
              pin a file by itself, or convert the model to one file or to an AEROSET"
                 .to_owned()

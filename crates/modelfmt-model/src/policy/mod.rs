@@ -4,10 +4,10 @@
 //! then judged where it is opened: the file that is named, the other files of a set, and files beside it such as config.json.
 //! A [`Model`](crate::Model) keeps its policy, and what is opened because of it (an adapter, a base) is judged too.
 //!
-//! The rules are in that file; [`Policy::read`] has an example.
+//! See [`Policy::read`] for an example of such a file.
 
 mod files;
-mod gate;
+mod rule_check;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use crate::error::{Error, Result};
 use crate::formats::Format;
 use crate::open::{OpenOptions, PolicyHandle};
 
-/// What may be read, by rules over absolute paths and URLs.
+/// Rules over absolute paths and URLs that say what may be read.
 pub struct Policy {
     rules: Rules,
-    /// What signatures cover, with the number of the rule, so that a folder is hashed once.
+    /// The files that signatures cover, with the number of the rule, so that a folder is hashed once.
     signed: Mutex<Vec<(usize, Arc<SignedFiles>)>>,
 }
 
@@ -73,13 +73,14 @@ impl Policy {
         Ok(Arc::new(Self { rules, signed: Mutex::default() }))
     }
 
-    /// The file that it was read from.
+    /// Returns the path of the file that the policy was read from.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.rules.path()
     }
 
-    /// The files that a signature beside a file covers, which is by one of the keys of the rule. All of them are hashed, once.
+    /// Returns the files that a signature beside a file covers. It must be by one of the keys of the rule.
+    /// All of the files are hashed, once.
     fn signed(&self, rule: &Rule, file: &Path) -> Result<Arc<SignedFiles>, String> {
         let keys = rule.keys_beside()?;
         let mut known = self.signed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,7 +88,8 @@ impl Policy {
         if let Some((_, files)) = before {
             return Ok(Arc::clone(files));
         }
-        // Anybody may put a signature beside a file, and that of its folder counts all the same.
+        // Anybody may put a signature beside a file, so if that one does not count, the signature of its
+        // folder still may.
         let mut why = NO_SIGNATURE.to_owned();
         for (number, of) in signatures_of(file).into_iter().enumerate() {
             let files = crate::signed::signed_files(&of, &keys, &VerifyOptions::new(), &Execution::default());
@@ -107,7 +109,8 @@ impl Policy {
     }
 }
 
-/// What has a signature that may cover a file, the nearest first: the file, its folder, or a folder further up.
+/// Returns the signed files and folders whose signature may cover a file, the nearest first: the file, its
+/// folder, or a folder further up.
 fn signatures_of(file: &Path) -> Vec<PathBuf> {
     let nearest = crate::signed::DetachedSignature::find(file).map(|found| found.of);
     let folder = modelfmt_core::source::folder_of(file).to_owned();
@@ -118,7 +121,7 @@ fn signatures_of(file: &Path) -> Vec<PathBuf> {
 }
 
 impl Policy {
-    /// What identifies the policy and the keys that it names: it changes if one of them does.
+    /// Returns a fingerprint of the policy and the keys that it names. It changes if one of them does.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         self.rules.fingerprint()
@@ -134,8 +137,8 @@ impl Policy {
         judged.map_err(|why| Error::Policy { path: shown(url).into(), why })
     }
 
-    /// Fails for a URL from which nothing may be read, and returns the pin that the rule has for it. What is fetched is not read
-    /// as a model, so that a rule with demands on models refuses it.
+    /// Returns the pin that the rule has for a URL. Fails if nothing may be read from the URL, or if the rule
+    /// has demands on models, because what is fetched is not read as a model.
     ///
     /// # Errors
     /// [`Error::Policy`] if it may not be fetched.
@@ -144,7 +147,7 @@ impl Policy {
     }
 }
 
-/// A folder further up that is signed, such as that of a set whose files are in subfolders.
+/// Finds a signed folder further up, such as the folder of a set whose files are in subfolders.
 fn signed_above(file: &Path) -> Option<PathBuf> {
     const DEPTH: usize = 8;
     let folders = file.ancestors().skip(2).take(DEPTH).filter(|folder| !folder.as_os_str().is_empty());
@@ -160,29 +163,30 @@ impl OpenOptions {
         self
     }
 
-    /// The policy that was set.
+    /// Returns the policy that was set.
     #[must_use]
-    pub fn judged_by(&self) -> Option<Arc<Policy>> {
+    pub fn get_policy(&self) -> Option<Arc<Policy>> {
         let PolicyHandle(policy) = self.policy.as_ref()?;
         Arc::clone(policy).downcast().ok()
     }
 
-    /// Judges a file that is open and is not opened as a model, and returns it so that it is checked while it is read.
+    /// Judges an open file that is not opened as a model, and returns it so that it is checked while it is
+    /// read.
     ///
     /// # Errors
     /// [`Error::Policy`].
     pub fn judged(&self, path: &Path, source: BoxSource) -> Result<BoxSource> {
-        let Some(policy) = self.judged_by() else { return Ok(source) };
+        let Some(policy) = self.get_policy() else { return Ok(source) };
         policy.allow_bytes(path, source).map_err(|why| Error::Policy { path: path.to_owned(), why })
     }
 
-    /// Fails if the policy refuses a file by its place alone, whatever it has to prove when it is opened: before its last edit is
-    /// undone, or before its server is asked.
+    /// Fails if the policy refuses a file by its place alone, whatever the file has to prove when it is
+    /// opened. Call this before undoing the file's last edit, or before sending a request to its server.
     ///
     /// # Errors
     /// [`Error::Policy`].
     pub fn judge_place(&self, path: impl AsRef<Path>) -> Result<()> {
-        let (path, Some(policy)) = (path.as_ref(), self.judged_by()) else { return Ok(()) };
+        let (path, Some(policy)) = (path.as_ref(), self.get_policy()) else { return Ok(()) };
         let place = Place::of_file(path).map_err(|why| policy.rules.unknown(why));
         let judged = place.and_then(|place| policy.rules.judge(&place).map(drop));
         judged.map_err(|why| Error::Policy { path: path.to_owned(), why })
@@ -242,7 +246,7 @@ mod tests {
     fn a_file_that_was_replaced_after_it_was_opened_is_refused() {
         let (_folder, root, options) = place();
         let [good, evil] = ["good.safetensors", "evil.safetensors"].map(|name| root.join(name));
-        // Somebody has exchanged the file, or a folder above it, between opening and judging.
+        // The file, or a folder above it, was replaced between opening and judging.
         let refused = options.open_file(&good, good.clone(), source(&evil)).err().unwrap();
         assert!(refused.to_string().contains("the file was replaced"), "{refused}");
         assert!(options.judged(&good, source(&evil)).is_err());
@@ -257,7 +261,7 @@ mod tests {
         let (_folder, root, options) = place();
         let good = root.join("good.safetensors");
         let name = good.display().to_string();
-        // Whoever gives a source may name it as they like.
+        // The caller may give a source any name.
         let refused = options.open_source(&name, source(&good), None).err().unwrap();
         assert_eq!(refused.code(), "policy");
         for (url, is_allowed) in [("https://h/good/m", true), ("https://h/evil/m", false), ("good/m", false)]

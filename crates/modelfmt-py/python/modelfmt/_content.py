@@ -14,7 +14,7 @@ from . import _fsspec, _modelfmt
 from ._errors import argument, usage
 from ._opening import Content, Path
 
-# Bytes that are copied at once.
+# The number of bytes that are copied at once.
 _PIECE = 1 << 20
 
 
@@ -54,7 +54,7 @@ def _stored(file: Any) -> tuple[str, _modelfmt.Storage]:
             return "content", _copied(opened)
     descriptor = _descriptor(file)
     if descriptor is not None:
-        # Without /dev/fd, and where only the descriptor may be read and not the file, it is copied.
+        # The file is copied if there is no /dev/fd, or if only the descriptor can be read and not the file.
         with contextlib.suppress(OSError):
             name = getattr(file, "name", None)
             return name if isinstance(name, str) else "content", _modelfmt.Storage.of_descriptor(descriptor)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Keywords that mean the same wherever they are.
+#: Keywords that mean the same everywhere.
 COMMON = {
     # What is read, and where it goes.
     "source": "the model: a path or URL, the content of a file, an open file, or a `Model`; a list of models becomes one",
@@ -92,7 +92,7 @@ COMMON = {
 
 _WRITTEN = "where to write: a path, the URL of an object in a bucket, an open file, or an `OpenFile` of fsspec"
 
-#: Keywords of one function alone, by its name.
+#: Keywords of a single function, by its name.
 _OWN: dict[str, dict[str, str]] = {
     "bom": {
         "spec": "'cyclonedx' (1.6) or 'spdx' (3.0.1)",
@@ -170,7 +170,7 @@ _OWN: dict[str, dict[str, str]] = {
 def described(function: F, more: Iterable[str] = ()) -> F:
     """Adds a list of its arguments to the text of a function. ``more`` are those that its ``**`` takes."""
     qualified = function.__qualname__.removesuffix(".__init__")
-    # A method has what the function of the same name has.
+    # A method takes the descriptions of the function with the same name.
     own = _OWN.get(qualified) or _OWN.get(qualified.rpartition(".")[2], {})
     known = {one: own.get(one) or COMMON.get(one) for one in (*arguments(function), *more)}
     lines = [f"    {one}: {text}" for one, text in known.items() if text is not None]

@@ -46,7 +46,7 @@ class Extended(NamedTuple):
 
     size: int
     ml_dtype: str
-    # DLPack's code, of its version 1.1 for the floats of 8 bits.
+    # DLPack's code, from its version 1.1 for floats of 8 bits.
     code: int
     torch: str
 
@@ -66,7 +66,7 @@ class Packed(NamedTuple):
 
     bits: int
     kind: str
-    # None where ml_dtypes has no such type: the numbers come in one of numpy's.
+    # None if ml_dtypes has no such type; then the numbers come in a type of numpy.
     ml_dtype: str | None
 
 
@@ -84,10 +84,10 @@ PACKED: dict[str, Packed] = {
     "f6_e3m2": Packed(6, "code", "float6_e3m2fn"),
 }
 
-#: numpy's types, made once.
+#: numpy's types, created once.
 NUMPY: dict[str, np.dtype[Any]] = {name: np.dtype(native.typestr) for name, native in NATIVE.items()}
 
-# Names of numpy's and ml_dtypes' types for what is saved.
+# Names of numpy's and ml_dtypes' types for data that is saved.
 _OF_NUMPY = {np.dtype(native.typestr).name: name for name, native in NATIVE.items()}
 _OF_NUMPY |= {extended.ml_dtype: name for name, extended in EXTENDED.items()}
 _PACKED_OF_NUMPY = {packed.ml_dtype: name for name, packed in PACKED.items() if packed.ml_dtype is not None}
@@ -114,7 +114,7 @@ def ml_dtype(name: str, dtype: str) -> np.dtype[Any]:
     return dtype_of
 
 
-#: Bytes of one element, of the types that take whole ones.
+#: The size of an element in bytes, for types that take whole bytes.
 SIZES = {name: native.bits // 8 for name, native in NATIVE.items()}
 SIZES |= {name: extended.size for name, extended in EXTENDED.items()}
 
@@ -182,7 +182,7 @@ def name_of(dtype: Any) -> str:
     if type(dtype).__module__.partition(".")[0] == "torch":
         return str(dtype).removeprefix("torch.")
     try:
-        # numpy takes None for its float64.
+        # numpy treats None as its float64.
         name = None if dtype is None else of_numpy(np.dtype(dtype))
     except TypeError:
         name = None

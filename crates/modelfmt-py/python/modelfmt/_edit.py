@@ -19,13 +19,13 @@ from ._progress import Progress, callback
 class Edited:
     """What an edit did, or would do if it was a ``dry_run``."""
 
-    #: The file that was written, or changed.
+    #: The file that was written or changed.
     path: str
-    #: ``"in place"``, by a ``"new file"`` with the values copied or ``"written"`` anew, or ``"unchanged"``.
+    #: ``"in place"``, by a ``"new file"`` with the values copied, ``"written"`` anew, or ``"unchanged"``.
     how: str
-    #: Its length.
+    #: Its length in bytes.
     nbytes: int
-    #: How many keys of the metadata were set and taken away, how many tensors were renamed and dropped.
+    #: The numbers of metadata keys that were set and removed, and of tensors that were renamed and dropped.
     set: int = 0
     unset: int = 0
     renamed: int = 0

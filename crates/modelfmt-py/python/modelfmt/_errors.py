@@ -71,7 +71,7 @@ class FileError(ModelfmtError, OSError):
         return self._text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Its class is none that pickle finds by name.
+        # pickle cannot find its class by name.
         return (_file_error, (self._text, self.errno, self.filename), self.__dict__)
 
 

@@ -21,9 +21,9 @@ class FetchSource:
 
     #: The URL, without secrets.
     url: str
-    #: The bytes of the file that came from it.
+    #: The number of bytes of the file that came from it.
     bytes: int
-    #: Pieces from it that were wrong.
+    #: The number of pieces from it that were wrong.
     refused: int
 
 
@@ -33,21 +33,21 @@ class Fetched:
 
     #: The file, or the folder of several.
     path: str
-    #: The length in bytes; of several files, the sum, like the other numbers.
+    #: The length in bytes. For several files this is the sum, as for the other numbers.
     size: int
-    #: Right bytes that were there and were not fetched.
+    #: The number of bytes that were already there and correct, and so were not fetched.
     kept: int
-    #: Bytes that came from servers.
+    #: The number of bytes that came from servers.
     fetched: int
-    #: Pieces that were there and wrong.
+    #: The number of pieces that were there but wrong.
     bad: int
     requests: int
     sources: list[FetchSource]
-    #: What the bytes were checked by: ``"b3"``, ``"own"``, ``"sha256"``, ``"etag"`` or ``None``.
+    #: How the bytes were checked: ``"b3"``, ``"own"``, ``"sha256"``, ``"etag"`` or ``None``.
     checked_by: str | None
-    #: For a set or a repository, each file.
+    #: For a set or a repository, the results for each file.
     files: list[Fetched] = field(default_factory=list)
-    #: What you should know, such as servers that sent wrong bytes.
+    #: Notes, such as about servers that sent wrong bytes.
     notes: list[str] = field(default_factory=list)
 
 

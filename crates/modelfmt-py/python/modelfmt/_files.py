@@ -32,23 +32,24 @@ class Converted:
 
     format: str
     tensors: int
-    #: The files that were written, with their sizes.
+    #: The files that were written, with their sizes in bytes.
     files: list[tuple[str, int]]
-    #: The tensors that became another type: name, old and new type.
+    #: The tensors that got another type: name, old and new type.
     changed: list[tuple[str, str, str]]
     #: Notes, such as which names changed.
     notes: list[str]
-    #: What is perhaps not what was meant, a line each: rules without an effect, the share of values that a cast did not keep.
+    #: Possible mistakes, one per line: rules without an effect, the share of values that a cast did not keep.
     warnings: list[str]
-    #: Tensors some of whose values became infinite or the end of the range of their new type, or many of whose values became 0.
+    #: Tensors some of whose values became infinite or the end of the range of their new type, or many of
+    #: whose values became 0.
     clipped: list[str]
     #: Metadata that was dropped, because ``lossy`` allowed it.
     dropped: list[str]
-    #: For a dry run, the bytes that all tensors would take.
+    #: For a dry run, the total size that the tensors would have, in bytes.
     nbytes: int | None = None
     #: For a dry run, how each tensor would be made: ``programs`` of ``modelfmt convert --dry-run --json``.
     programs: list[dict[str, Any]] | None = None
-    #: For a dry run, the names of the tensors that no tensor would be made from.
+    #: For a dry run, the names of tensors that would not be used.
     left_out: list[str] | None = None
 
 
@@ -312,7 +313,7 @@ def save(
     with _outputs.target(path, format, overwrite) as target:
         name = format_of(format, target.path)
         if not (overwrite or shard_size or _opening.is_url(target.path)):
-            # Before an iterator makes its tensors, which may take long. What is written then looks again.
+            # Checked before an iterator makes its tensors, which may take long. The write checks again.
             _modelfmt.refuse_existing(target.path)
         is_far = _opening.is_url(target.path)
         folder = tempfile.gettempdir() if is_far else os.path.dirname(target.path) or "."

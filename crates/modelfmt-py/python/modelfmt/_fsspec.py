@@ -7,7 +7,7 @@ from typing import Any
 
 from ._errors import usage
 
-#: What the package reads itself.
+#: The kinds of URLs that the package reads itself.
 _OWN = ("s3", "gs", "az", "http", "https", "hf", "file")
 
 
@@ -34,7 +34,7 @@ def of_url(text: str, mode: str) -> Any | None:
     try:
         return fsspec.open(text, mode)
     except (ValueError, ImportError) as error:
-        # The text of the URL may be secret, and so may its error be.
+        # The text of the URL may be secret, and so may the error.
         raise usage(f"fsspec cannot open a URL of the kind {first}://…: {type(error).__name__}") from None
 
 

@@ -39,7 +39,7 @@ def _checked(tensors: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 class Prepared(NamedTuple):
     """Tensors as they are written."""
 
-    #: Name, dtype, shape and bytes of each; of iterators, where in the file the bytes are.
+    #: Name, dtype, shape and bytes of each tensor. For iterators, the position of the bytes in the file.
     tensors: list[Described]
     #: The temporary file with the bytes of all of them.
     storage: _modelfmt.Storage | None
@@ -61,7 +61,7 @@ def prepared(tensors: Iterable[tuple[str, Any]], format: str, folder: str) -> Pr
             raise _unwritable.twice(name)
         names.add(name)
         described.append((name, dtype, shape, data if storage is None else storage.write(data)))
-        # Or it would be there as long as the next one is made.
+        # Otherwise they would be kept until the next one is made.
         del value, data
     return Prepared(described, storage)
 
@@ -106,7 +106,7 @@ def as_numpy(name: str, value: Any) -> Array:
         if is_number or hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
             return np.asarray(value)
         if hasattr(value, "__dlpack__"):
-            # mypy does not know that any object with the two methods will do.
+            # mypy does not know that any object with the two methods is accepted.
             array: Array = np.from_dlpack(value)
             return array
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
@@ -133,7 +133,7 @@ def _of_torch(torch: Any, name: str, value: Any) -> Described:
         raise unsupported(f"tensor {name!r} is on torch's device meta, and has no values: load them, or pass {remedy}", remedy)
     shape = tuple(value.shape)
     value = value.detach().to("cpu").contiguous()
-    # By DLPack: torch's own numpy() needs the numpy that torch was built with, and has no bf16.
+    # By DLPack, because torch's own numpy() needs the numpy with which torch was built, and lacks bf16.
     return name, dtype, shape, _bytes_of_torch(torch, value)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._model import Model
 
-# How much is shown, so that a large model takes no time.
+# How much is shown, so that a large model takes little time.
 _ROWS = 100
 _HISTOGRAMS = 20
 _ELEMENTS = 1 << 20

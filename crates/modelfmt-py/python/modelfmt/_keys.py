@@ -13,7 +13,7 @@ from ._keywords import checked
 from ._opening import Key, Path, is_url
 from ._progress import Progress, callback
 
-# A union of literals: mypy.stubtest takes a Literal of several for a mistake.
+# A union of literals, because mypy.stubtest reports a Literal of several values as an error.
 KeyType = Literal["ed25519"] | Literal["x25519"] | Literal["p256"] | Literal["p384"] | Literal["p521"]
 
 
@@ -21,7 +21,7 @@ KeyType = Literal["ed25519"] | Literal["x25519"] | Literal["p256"] | Literal["p3
 class KeyPair:
     """A key that was made."""
 
-    #: The private key, which only you may read.
+    #: The private key, which only you can read.
     private: str
     #: The public key, for everybody who verifies.
     public: str
@@ -33,16 +33,16 @@ class KeyPair:
 class Signed:
     """A signature that was made."""
 
-    #: The file that has it.
+    #: The file that contains the signature.
     path: str
     #: The ids of the keys.
     key_ids: list[str]
     #: The number of files that it covers, and their total size.
     files: int
     nbytes: int
-    #: For a signature inside a file, the number of bytes that changed: 0 if the keys had signed it already.
+    #: For a signature inside a file, the number of bytes that changed: 0 if the keys had already signed it.
     written: int | None = None
-    #: Notes, such as what a change of the file has removed.
+    #: Notes, such as about what a change of the file has removed.
     notes: list[str] = field(default_factory=list)
 
 

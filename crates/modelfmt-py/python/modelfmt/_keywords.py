@@ -13,7 +13,7 @@ from ._errors import ArgumentError, argument
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Other words for keywords, as the program and other packages have them.
+# Other words for keywords, from the program and other packages.
 _WORDS = {
     "overwrite": "force replace clobber override exist_ok allow_overwrite",
     "keys": "key public_key public_keys trusted_keys signer signers",
@@ -72,7 +72,7 @@ def checked(*more: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return wrapped
 
 
-# The keywords of each function, for those that pass them on.
+# The keywords of each function, for functions that pass them on.
 _KNOWN: dict[Callable[..., Any], tuple[str, ...]] = {}
 
 

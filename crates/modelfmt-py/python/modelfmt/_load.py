@@ -62,7 +62,7 @@ def load(
     finish = _finisher(framework, device, dtype)
     memories, _ = native.load(wanted, verify, threads, told)
     loaded = {}
-    # From the end, so that what is converted needs no more memory than one tensor beside the rest.
+    # From the end, so that converting a tensor needs no more memory than that tensor in addition to the rest.
     for position in reversed(wanted):
         name, dtype_name, shape, nbytes, _ = native.info(position)
         tensor = Tensor(name, dtype_name, tuple(shape), nbytes, memory=memories.pop())

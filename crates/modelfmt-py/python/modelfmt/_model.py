@@ -24,7 +24,7 @@ from ._tensor import Tensor
 Level = Literal["header"] | Literal["control"] | Literal["full"]
 Spec = Literal["cyclonedx"] | Literal["spdx"]
 
-# How many tensors ``repr`` shows.
+# The number of tensors that ``repr`` shows.
 _SHOWN = 8
 
 
@@ -137,7 +137,7 @@ class Model(Mapping[str, Array]):
         if self._native is None:
             raise usage("the model is closed")
         if self._process is not None and self._process != os.getpid():
-            # A fork has no connections of its own yet.
+            # A fork does not yet have its own connections.
             self._native = self._opened()
         return self._native
 

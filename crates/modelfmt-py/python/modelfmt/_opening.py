@@ -36,10 +36,11 @@ class Requests(TypedDict, total=False):
 class Opening(Requests, total=False):
     """Keywords of :func:`modelfmt.open`, which :func:`modelfmt.load` and others pass on."""
 
-    #: What the file must be: ``"b3:…"``, the BLAKE3 of all of it, or ``"aero:…"``, that of an AERO's bytes before its payloads.
-    #: Every byte that is read is checked against it.
+    #: What the file must be: ``"b3:…"``, the BLAKE3 of the whole file, or ``"aero:…"``, that of an AERO's
+    #: bytes before its payloads. Every byte that is read is checked against it.
     pin: str | None
-    #: The public keys of signers that you trust. Without a good signature of one of them the file is refused.
+    #: The public keys of signers that you trust. Without a good signature by one of them, the file is
+    #: refused.
     keys: Key | Sequence[Key] | None
     #: How many of the keys must have signed.
     threshold: int | None
@@ -51,16 +52,18 @@ class Opening(Requests, total=False):
     passphrase: str | bytes | None
     #: A key of 32 bytes that opens an encrypted file.
     raw_key: bytes | None
-    #: The part of a PyTorch checkpoint that is the model, such as ``"state_dict"``; dots go deeper.
+    #: The part of a PyTorch checkpoint that is the model, such as ``"state_dict"``; dots lead to nested
+    #: parts.
     root: str | None
-    #: A policy (TOML): only what it allows is read. Without it, the file that the variable ``MODELFMT_POLICY`` names counts, if it is set.
+    #: A policy (TOML): only what it allows is read. Without it, the policy that the variable
+    #: ``MODELFMT_POLICY`` names applies, if it is set.
     policy: Path | None
-    #: Keep what is read from URLs in ``$XDG_CACHE_HOME/modelfmt`` (else ``~/.cache/modelfmt``), and read from there what the server says
-    #: is still the same. True by default.
+    #: Keep what is read from URLs in ``$XDG_CACHE_HOME/modelfmt`` (or ``~/.cache/modelfmt``), and read it
+    #: from there if the server says that it is unchanged. True by default.
     cache: bool
 
 
-# Keywords that may hold secrets, which no pickle contains.
+# Keywords that may hold secrets, which are left out of pickles.
 _SECRETS = ("identity", "passphrase", "raw_key")
 
 

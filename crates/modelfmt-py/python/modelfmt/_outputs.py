@@ -13,19 +13,20 @@ from . import _content, _errors, _fsspec
 from ._errors import usage
 from ._opening import Path
 
-#: What files are written to: a path, a URL, a file that is open for writing, or an ``OpenFile`` of fsspec.
+#: The outputs that files are written to: a path, a URL, a file that is open for writing, or an ``OpenFile``
+#: of fsspec.
 Output = Path | IO[bytes]
 
-# Bytes that are copied at once.
+# The number of bytes that are copied at once.
 _PIECE = 1 << 20
 
 
 class Target(NamedTuple):
     """Where a file is written."""
 
-    #: The path or URL of it, or of a temporary file that becomes it.
+    #: Its path or URL, or those of a temporary file that replaces it.
     path: str
-    #: The file that a temporary one becomes; ``None`` if there is none.
+    #: The open file that gets the content of a temporary one; ``None`` without a temporary file.
     out: Any | None
 
     @property

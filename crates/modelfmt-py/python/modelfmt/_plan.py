@@ -88,7 +88,7 @@ class ConversionPlan:
 
     #: Plans with the same id write parts of the same set.
     id: str
-    #: The file that appears last, by which the set is opened.
+    #: The file that appears last, and that you open to read the set.
     path: str
 
     def __init__(self, source: str, path: str, format: str | None, options: Mapping[str, Any]) -> None:
@@ -171,7 +171,7 @@ def _make(process: int, given: bytes) -> ConversionPlan:
     return ConversionPlan(*pickle.loads(given))
 
 
-#: A plan for all the parts that a worker writes. A fork makes its own.
+#: The plan for all the parts that a worker writes. A fork makes its own.
 _made = functools.lru_cache(maxsize=4)(_make)
 
 
@@ -180,11 +180,11 @@ class PlannedPart:
 
     def __init__(self, plan: ConversionPlan, number: int, path: str, tensors: int, nbytes: int) -> None:
         self._plan = plan
-        #: Its number, from 0 on.
+        #: Its number, counted from 0.
         self.number = number
         #: Its file.
         self.path = path
-        #: The number of its tensors, and of their bytes.
+        #: The number of its tensors, and their total size in bytes.
         self.tensors, self.nbytes = tensors, nbytes
 
     @checked()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 Callback = Callable[[int, int], object]
-#: A callback that gets the number of bytes done and the total; ``True`` for a bar of tqdm.
+#: A callback that gets the number of bytes done and the total; ``True`` for a tqdm bar.
 Progress = Callback | bool | None
 
 

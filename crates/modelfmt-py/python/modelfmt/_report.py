@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class Report:
     """A page about a model, or about two and how they differ. A notebook shows it."""
 
-    #: The page: HTML that needs nothing else.
+    #: The page: HTML that needs no other files.
     html: str = field(repr=False)
     #: Whether neither ``check`` nor ``verify`` has found a fault.
     ok: bool

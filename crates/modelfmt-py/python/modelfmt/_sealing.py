@@ -19,14 +19,15 @@ class Seal:
     recipients: Key | Sequence[Key] = ()
     #: A passphrase that opens it.
     passphrase: str | bytes | None = field(default=None, repr=False)
-    #: A key of 32 bytes that opens it, and what the file shows of it, such as its name in a key service.
+    #: A key of 32 bytes that opens it, and an id that the file shows, such as the key's name in a key
+    #: service.
     raw_key: bytes | None = field(default=None, repr=False)
     key_id: str | None = None
     #: Encrypt names, shapes and metadata too. The number of tensors and their sizes stay visible.
     hide_index: bool = False
 
 
-# A dataclass makes it, and it takes keywords as any function does.
+# The dataclass makes the constructor, which takes keywords like any function.
 setattr(Seal, "__init__", checked()(Seal.__init__))
 
 

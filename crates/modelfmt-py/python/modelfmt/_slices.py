@@ -17,9 +17,10 @@ Index = int | slice | EllipsisType | Sequence[int] | npt.NDArray[np.integer[Any]
 Key = Index | tuple[Index, ...]
 Positions = npt.NDArray[np.int64]
 
-#: A gap of up to this many bytes between two ranges is read with them: less work than another read.
+#: A gap of up to this many bytes between two ranges is read with them, because another read would cost more.
 GAP = 4096
-#: The same for a file at a URL, where each range is a request, and for tensors of up to ``FAR_NBYTES``: those are read whole at worst.
+#: The same for a file at a URL, where each range is a request, and for tensors of up to ``FAR_NBYTES``, which
+#: are read whole at worst.
 FAR_GAP = 1 << 18
 FAR_NBYTES = 64 << 20
 
@@ -29,9 +30,9 @@ class Slice(NamedTuple):
 
     # First byte and last byte + 1 of each range, in elements of ``unit`` bytes.
     ranges: list[tuple[int, int]]
-    # The shape of what the ranges hold, one after the other.
+    # The shape of the ranges' content, one range after the other.
     read: tuple[int, ...]
-    # For each dimension, which of its places are taken; None for all.
+    # For each dimension, the positions that are taken; None for all.
     take: list[Positions | None]
     # The dimension that comes first in the result.
     front: int | None
@@ -42,11 +43,11 @@ class Slice(NamedTuple):
 class Resolved(NamedTuple):
     """What a key takes of a tensor."""
 
-    # For each dimension, the places that are taken, in their order.
+    # For each dimension, the positions that are taken, in their order.
     places: list[Positions]
-    # For each dimension, whether it was indexed by a number, and is not in the result.
+    # For each dimension, whether it was indexed by a number and so is not in the result.
     goes: list[bool]
-    # The dimension of a list that comes first in the result.
+    # The dimension indexed by a list that comes first in the result.
     front: int | None
 
     @property
@@ -70,7 +71,7 @@ def one_run(key: Key, shape: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]
     result: list[int] = []
     for axis, size in enumerate(shape):
         one = keys[axis] if axis < len(keys) else slice(None)
-        # A bool is no number here.
+        # A bool does not count as a number here.
         if type(one) is int and -size <= one < size:
             low = one % size
             high = low + 1

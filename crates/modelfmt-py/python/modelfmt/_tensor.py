@@ -28,10 +28,10 @@ def over(memory: Memory, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> Array:
 class Grid(NamedTuple):
     """How rows are made of blocks."""
 
-    # Elements and bytes of a block.
+    # The number of elements and bytes of a block.
     elements: int
     nbytes: int
-    # Blocks of a row.
+    # The number of blocks in a row.
     in_row: int
 
 
@@ -63,19 +63,19 @@ class Tensor:
 
     __slots__ = ("_memory", "_origin", "_position", "_source", "dtype", "name", "nbytes", "shape")
 
-    #: Its name.
+    #: The name.
     name: str
-    #: Its type as ``modelfmt inspect`` has it, such as ``"f32"``.
+    #: The type as ``modelfmt inspect`` shows it, such as ``"f32"``.
     dtype: str
-    #: Its dimensions, slowest first.
+    #: The dimensions, slowest first.
     shape: tuple[int, ...]
-    #: Bytes that its values take.
+    #: The size of the values in bytes.
     nbytes: int
 
     _source: _Source | None
     _position: int
     _memory: Memory | None
-    # The tensor whose values are cast to make these.
+    # The tensor from whose values these are cast.
     _origin: Tensor | None
 
     def __init__(
@@ -162,12 +162,12 @@ class Tensor:
         try:
             wanted: np.dtype[Any] = np.dtype(dtype)
         except TypeError:
-            # numpy knows bfloat16 by its name only after ml_dtypes was imported.
+            # numpy knows bfloat16 by name only after ml_dtypes was imported.
             return self.to(dtype).numpy()
         name = _dtypes.of_numpy(wanted)
         if name is not None and name not in PACKED and not _is_no_number(self.dtype, name):
             return self.to(name).numpy().astype(wanted, copy=False)
-        # What no file has, such as complex128.
+        # Types that no file has, such as complex128.
         values = self if self.dtype in NATIVE else self.to("f32")
         return values.numpy().astype(wanted)
 
@@ -289,7 +289,7 @@ class Tensor:
         """A part of a tensor of blocks: whole rows as they are, anything else decoded."""
         grid = self._grid()
         if grid is None:
-            # Blocks that go on from row to row.
+            # Blocks continue from row to row.
             return Tensor(self.name, "f32", self.shape, 4 * self.size, memory=decode(self.dtype, self.shape, self.memory()))[key]
         last = len(self.shape) - 1
         row = resolved.places[last]
@@ -327,7 +327,7 @@ class Tensor:
             return None
         elements, nbytes = shared
         in_row = -(-self.shape[-1] // elements)
-        # Rows are padded to whole blocks, but those of aprender's types are not.
+        # Rows are padded to whole blocks, except in aprender's types.
         if self.shape[-1] % elements and self.dtype.startswith("apr_"):
             return None
         rows = math.prod(self.shape[:-1])
@@ -343,7 +343,7 @@ class Tensor:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         if self.dtype not in NATIVE:
-            # numpy asks __array__ then.
+            # numpy then calls __array__.
             raise AttributeError(f"numpy has no type of its own for {self.dtype}")
         interface: dict[str, Any] = self.numpy().__array_interface__
         return interface

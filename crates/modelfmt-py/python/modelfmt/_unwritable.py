@@ -12,7 +12,7 @@ from . import _dtypes, _modelfmt
 from ._errors import UnsupportedError, unsupported
 from ._tensor import Tensor
 
-# What the nearest type is that files hold.
+# The nearest type that files can hold.
 _NEAREST = {
     "complex256": "complex64",
     "complex128": "complex64",
@@ -105,7 +105,7 @@ def _converted(it: str, value: Any, dtype: str | None) -> str:
         return f"{it}.dequantize()" if is_float else f"{it}.numpy().astype({numpy_name!r})"
     if type(value).__module__.partition(".")[0] == "torch":
         return f"{it}.to(torch.{numpy_name})" if dtype is not None else f"torch.view_as_real({it})"
-    # The real parts and the imaginary ones of complex numbers, side by side.
+    # The real and imaginary parts of complex numbers, side by side.
     return f"{it}.astype({numpy_name!r})" if dtype is not None else f"{it}.view({numpy_name!r})"
 
 

@@ -26,7 +26,7 @@ __all__ = ["iter_weights", "load_file", "load_model", "save_file", "save_model"]
 
 
 def _torch() -> Any:
-    # Not this module, which has its name.
+    # Not this module, which has the same name.
     return importlib.import_module("torch")
 
 
@@ -239,5 +239,5 @@ def _put(owners: list[tuple[Any, str]], old: Any, value: Any) -> None:
     if isinstance(old, parameter):
         value = parameter(value, requires_grad=old.requires_grad and value.is_floating_point())
     for module, name in owners:
-        # Not into its dict: some modules keep lists of their parameters, too.
+        # Not into its dict, because some modules also keep lists of their parameters.
         setattr(module, name, value)

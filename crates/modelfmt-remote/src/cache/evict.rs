@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::page::{HASH_LEN, UNFINISHED, in_folder};
 
-/// A file under construction that has not changed for this long has lost its writer.
+/// If an unfinished file has not changed for this long, its writer no longer exists.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 struct Page {
@@ -16,7 +16,8 @@ struct Page {
     path: PathBuf,
 }
 
-/// Removes the least recently used pages until the rest have at most `most` bytes, and removes the files of writers that were killed.
+/// Removes the least recently used pages until the remaining pages have at most `most` bytes, and removes the
+/// files of writers that were killed.
 ///
 /// # Errors
 /// An error of kind `WouldBlock` if another process is doing this now.
@@ -56,7 +57,7 @@ pub(super) fn shrink(folder: &Path, most: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The page that a file is. Leftover files are removed here.
+/// Returns the page in a file, if it is one. Leftover files are removed here.
 fn page(file: &DirEntry) -> Option<Page> {
     let (metadata, path) = (file.metadata().ok()?, file.path());
     let used = metadata.modified().ok()?;

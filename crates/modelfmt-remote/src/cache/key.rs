@@ -4,20 +4,22 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// Identifies an object that pages belong to, in the state that its entity tag names. No secret can be derived from it.
+/// Identifies an object that pages belong to, in the state that its entity tag names. No secret can be
+/// derived from the key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct CacheKey([u8; 32]);
 
 impl CacheKey {
-    /// The key of an object in the state that its entity tag names. `url` has no credentials and no query; `server` is the
-    /// endpoint, if the URL does not contain it. `None` for a weak tag (`W/…`), which does not identify bytes.
+    /// Returns the key of an object in the state that its entity tag names. `url` has no credentials and no
+    /// query; `server` is the endpoint, if the URL does not contain it. `None` for a weak tag (`W/…`), which
+    /// does not identify bytes.
     #[must_use]
     pub(crate) fn tagged(server: &str, url: &str, etag: &str, len: u64) -> Option<Self> {
         let is_strong = !etag.is_empty() && !etag.starts_with("W/");
         is_strong.then(|| Self::of("etag", &[server, url, etag, &len.to_string()]))
     }
 
-    /// The key of a URL, whatever object is there.
+    /// Returns the key of a URL, whatever object it leads to.
     #[must_use]
     pub(crate) fn url(server: &str, url: &str) -> Self {
         Self::of("url", &[server, url])
@@ -26,7 +28,7 @@ impl CacheKey {
     fn of(kind: &str, parts: &[&str]) -> Self {
         let mut hasher = Sha256::new();
         for part in [kind].iter().chain(parts) {
-            // Each part goes in with its length, so that no two lists of parts give the same text.
+            // Hash each part with its length, so that no two lists of parts give the same text.
             hasher.update((part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }
@@ -56,7 +58,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// The length, a space and the tag.
+    /// Formats the length, a space and the tag.
     pub(super) fn to_text(&self) -> String {
         format!("{} {}", self.len, self.etag)
     }

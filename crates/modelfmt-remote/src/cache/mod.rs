@@ -29,14 +29,14 @@ pub(crate) use page::PAGE;
 
 /// The default size of a cache, in bytes of pages.
 pub const DEFAULT_CACHE_SIZE: u64 = 10 << 30;
-/// The last use of a page is not recorded again within this time.
+/// The time during which the use of a page is not recorded again.
 const NOTED: Duration = Duration::from_secs(3600);
 
 /// A folder of pages that several threads and processes share.
 ///
-/// The pages take at most a given number of bytes. Each process that uses the folder checks this after it has written a 64th of
-/// that size, so the folder may be larger by that much for each process. The least recently used pages are removed first, to
-/// within an hour.
+/// The pages take at most a given number of bytes. Each process that uses the folder checks this after it has
+/// written 1/64 of that size, so the folder may be larger by that much for each process. The least recently
+/// used pages are removed first; times of use are recorded to within an hour.
 #[derive(Clone, Debug)]
 pub struct DiskCache(Arc<Inner>);
 
@@ -44,18 +44,20 @@ pub struct DiskCache(Arc<Inner>);
 struct Inner {
     folder: PathBuf,
     size: u64,
-    /// How many bytes may be written before the folder's size is checked again.
+    /// The number of bytes that may be written before the size of the folder is checked again.
     left: AtomicU64,
 }
 
 impl DiskCache {
-    /// A cache of at most `size` bytes in `folder`, which is created when something is kept.
+    /// Makes a cache of at most `size` bytes in `folder`. The folder is created when something is first
+    /// cached.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>, size: u64) -> Self {
         Self(Arc::new(Inner { folder: folder.into().join("v1"), size, left: AtomicU64::new(0) }))
     }
 
-    /// The user's cache: at most 10 GiB in `$XDG_CACHE_HOME/modelfmt`, or else `~/.cache/modelfmt`. `None` if the environment names neither.
+    /// Makes the user's cache: at most 10 GiB in `$XDG_CACHE_HOME/modelfmt`, `%LOCALAPPDATA%\modelfmt` or
+    /// `~/.cache/modelfmt`. `None` if the environment names none of these.
     #[must_use]
     pub fn for_user(var: impl Fn(&str) -> Option<String>) -> Option<Self> {
         // The XDG specification says to ignore a path that is not absolute.
@@ -65,19 +67,19 @@ impl DiskCache {
         Some(Self::new(folder.join("modelfmt"), DEFAULT_CACHE_SIZE))
     }
 
-    /// The folder of the cache.
+    /// Returns the folder of the cache.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.0.folder.parent().unwrap_or(&self.0.folder)
     }
 
-    /// How many more bytes of an object of that length may be kept.
+    /// Returns how many more bytes of an object of this length may be cached.
     fn left_for(&self, key: &CacheKey, len: u64) -> u64 {
         let most = self.0.size / 2;
         if len <= most {
             return u64::MAX;
         }
-        // The object is long, so that counting its pages costs little compared with reading it.
+        // The object is long, so counting its pages takes little time compared with reading it.
         let folder = self.pages().join(key.to_string());
         let count = fs::read_dir(folder).map_or(0, |pages| pages.flatten().count() as u64);
         most.saturating_sub(count.saturating_mul(PAGE))
@@ -87,7 +89,7 @@ impl DiskCache {
         self.0.folder.join("pages")
     }
 
-    /// A page, if the cache has it and its hash matches.
+    /// Returns a page, if the cache has it and its hash matches.
     #[must_use]
     pub(crate) fn page(&self, key: &CacheKey, number: u64) -> Option<Bytes> {
         let path = page::path(&self.pages(), key, number);
@@ -106,13 +108,13 @@ impl DiskCache {
         Some(bytes)
     }
 
-    /// Whether a page exists; it may be damaged.
+    /// Checks whether a page exists. The page may be damaged.
     #[must_use]
     pub(crate) fn has(&self, key: &CacheKey, number: u64) -> bool {
         page::path(&self.pages(), key, number).exists()
     }
 
-    /// Keeps a page, if that is possible.
+    /// Caches a page, if possible.
     pub(crate) fn keep(&self, key: &CacheKey, number: u64, bytes: &[u8]) {
         if self.0.size < bytes.len() as u64 || !self.make_room(bytes.len() as u64) {
             return;
@@ -120,26 +122,26 @@ impl DiskCache {
         let _ = page::write(&self.pages(), key, number, bytes);
     }
 
-    /// Removes a page that has turned out to be wrong.
+    /// Removes a page that turned out to be wrong.
     pub(crate) fn forget(&self, key: &CacheKey, number: u64) {
         let _ = fs::remove_file(page::path(&self.pages(), key, number));
     }
 
-    /// Waits until no other thread or process is fetching a page, and makes others wait as long as the result exists. `None` if
-    /// locking is impossible: then the same page may be fetched twice.
+    /// Waits until no other thread or process is fetching a page. As long as the result exists, others wait.
+    /// `None` if locking is impossible; the same page may then be fetched twice.
     #[must_use]
     pub(crate) fn lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
         self.locked(&page::path(&self.pages(), key, number), |file| file.lock().ok())
     }
 
-    /// Does what [`lock`](Self::lock) does, but returns `None` if the page is locked.
+    /// Does the same as [`lock`](Self::lock), but does not wait: returns `None` if the page is locked.
     #[must_use]
     pub(crate) fn try_lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
         self.locked(&page::path(&self.pages(), key, number), |file| file.try_lock().ok())
     }
 
-    /// Waits until no other thread or process is opening the object at a URL of which nothing is known, and makes others wait as
-    /// long as the result exists.
+    /// Waits until no other thread or process is opening the object at a URL about which nothing is known. As
+    /// long as the result exists, others wait.
     #[must_use]
     pub(crate) fn lock_known(&self, url: &CacheKey) -> Option<PageLock> {
         self.locked(&self.known_path(url), |file| file.lock().ok())
@@ -153,7 +155,8 @@ impl DiskCache {
             let file =
                 page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
             lock(&file)?;
-            // The lock file may have been removed while this process waited, and another one may be in its place.
+            // The lock file may have been removed while this process waited, and another lock file may have
+            // its name.
             if is_at(&file, &path) {
                 return Some(PageLock { path, _file: file });
             }
@@ -161,7 +164,7 @@ impl DiskCache {
         None
     }
 
-    /// The tag and length that are known for the object at a URL.
+    /// Returns the known tag and length of the object at a URL.
     #[must_use]
     pub(crate) fn known(&self, url: &CacheKey) -> Option<Known> {
         Known::parse(&fs::read(self.known_path(url)).ok()?)
@@ -174,7 +177,7 @@ impl DiskCache {
         }
     }
 
-    /// Forgets the tag and length of the object at a URL.
+    /// Removes the recorded tag and length of the object at a URL.
     pub(crate) fn forget_known(&self, url: &CacheKey) {
         let _ = fs::remove_file(self.known_path(url));
     }
@@ -183,13 +186,13 @@ impl DiskCache {
         self.0.folder.join("known").join(format!("{url}"))
     }
 
-    /// Whether there is room for a page. Removes the least recently used pages if needed.
+    /// Checks whether there is room for a page. Removes the least recently used pages if needed.
     fn make_room(&self, len: u64) -> bool {
         let left = &self.0.left;
         if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(len)).is_ok() {
             return true;
         }
-        // Between two checks, every process may write this much.
+        // Between two checks, each process may write this much.
         let step = (self.0.size / 64).max(len);
         match evict::shrink(&self.0.folder, self.0.size.saturating_sub(step)) {
             Ok(()) => {
@@ -202,7 +205,7 @@ impl DiskCache {
     }
 }
 
-/// Whether a path still leads to an open file.
+/// Checks whether a path still leads to an open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -210,7 +213,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     fs::metadata(path).ok().map(identity) == file.metadata().ok().map(identity)
 }
 
-/// On other systems, an open file keeps its name.
+/// Returns true: on other systems, an open file keeps its name.
 #[cfg(not(unix))]
 const fn is_at(_: &File, _: &Path) -> bool {
     true
@@ -226,7 +229,8 @@ pub(crate) struct PageLock {
 
 impl Drop for PageLock {
     fn drop(&mut self) {
-        // A process that waits has the file open, and checks it again when it has the lock.
+        // A waiting process has the file open, and checks when it gets the lock whether the file still has
+        // its name.
         let _ = fs::remove_file(&self.path);
     }
 }

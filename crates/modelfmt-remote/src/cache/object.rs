@@ -12,29 +12,30 @@ pub(crate) struct Pages {
     cache: DiskCache,
     key: CacheKey,
     size: u64,
-    /// How many more bytes of the object may be kept. A pass over a file that is larger than the cache would push out everything
-    /// else, and then the beginning of the file itself, so that not even a second pass gained anything.
+    /// The number of further bytes of the object that may be cached. Without this limit, a pass over a file
+    /// that is larger than the cache would evict everything else, and then the beginning of the file itself,
+    /// so that not even a second pass would benefit.
     left: Arc<AtomicU64>,
 }
 
-/// How much of a range the cache has.
+/// How much of a range is in the cache.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// It had this many bytes from the beginning of the range.
+    /// The cache had this many bytes from the beginning of the range.
     Found(usize),
-    /// The pages with these numbers are missing; the first of them holds the beginning of the range.
+    /// The pages with these numbers are missing. The first of them contains the beginning of the range.
     Missing(Range<u64>),
 }
 
 impl Pages {
-    /// The pages of the object at `url`; `None` if its tag does not identify its bytes.
+    /// Returns the pages of the object at `url`; `None` if its tag does not identify its bytes.
     pub(crate) fn new(cache: &DiskCache, server: &str, url: &str, known: &Known) -> Option<Self> {
         let key = CacheKey::tagged(server, url, &known.etag, known.len)?;
         let left = Arc::new(AtomicU64::new(cache.left_for(&key, known.len)));
         Some(Self { cache: cache.clone(), key, size: known.len, left })
     }
 
-    /// Fills the beginning of `out` with the bytes from `offset` on, as far as the cache has them.
+    /// Fills the beginning of `out` with the bytes at `offset`, as far as the cache has them.
     pub(crate) fn look(&self, offset: u64, out: &mut [u8]) -> Look {
         let end = offset.saturating_add(out.len() as u64);
         let mut done = 0usize;
@@ -73,28 +74,29 @@ impl Pages {
         None
     }
 
-    /// Whether a page exists.
+    /// Checks whether a page exists.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.cache.has(&self.key, number)
     }
 
-    /// The range of bytes that pages cover.
+    /// Returns the range of bytes that pages cover.
     pub(crate) fn bytes_of(&self, pages: &Range<u64>) -> Range<u64> {
         let at = |number: u64| number.saturating_mul(PAGE).min(self.size);
         at(pages.start)..at(pages.end)
     }
 
-    /// Whether more of the object may be kept.
+    /// Checks whether more of the object may be cached.
     pub(crate) fn keeps(&self) -> bool {
         self.left.load(Ordering::Relaxed) >= PAGE
     }
 
-    /// Keeps the whole pages within `bytes`, which begin at `offset`, as far as more may be kept.
+    /// Caches the whole pages within `bytes`, which begin at `offset`, as far as more may be cached.
     pub(crate) fn keep(&self, offset: u64, bytes: &[u8]) {
         let end = offset.saturating_add(bytes.len() as u64);
         let first = offset.div_ceil(PAGE);
         let after = if end >= self.size { self.size.div_ceil(PAGE) } else { end / PAGE };
-        // The first page is written last: a process that sees it sees all of them; one that does not waits for the lock.
+        // Write the first page last: a process that sees it sees all of them, and a process that does not see
+        // it waits for the lock.
         for number in (first..after).rev() {
             let range = self.bytes_of(&(number..number + 1));
             let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -106,8 +108,9 @@ impl Pages {
         }
     }
 
-    /// Locks the first of these pages, waiting if necessary, and as many of the next as are neither locked nor in the cache.
-    /// Returns the end of the locked pages. A process that holds a lock never waits for another one.
+    /// Locks the first of these pages, waiting if necessary, and as many of the next pages as are neither
+    /// locked nor in the cache. Returns the end of the locked pages. A process that holds a lock never waits
+    /// for another lock.
     pub(crate) async fn lock(&self, missing: &Range<u64>) -> (u64, Vec<PageLock>) {
         let (cache, key, all) = (self.cache.clone(), self.key, missing.clone());
         let taken = tokio::task::spawn_blocking(move || {

@@ -21,7 +21,7 @@ pub(super) fn path(pages: &Path, key: &CacheKey, number: u64) -> PathBuf {
     pages.join(key.to_string()).join(format!("{number}.page"))
 }
 
-/// The bytes of a page, if they match its hash.
+/// Reads the bytes of a page, if they match its hash.
 pub(super) fn read(file: &mut File) -> Option<Bytes> {
     let mut all = Vec::new();
     file.take(HASH_LEN + PAGE + 1).read_to_end(&mut all).ok()?;
@@ -48,7 +48,7 @@ pub(super) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     written
 }
 
-/// Opens a file of the cache, and creates missing folders, which only their owner may access.
+/// Opens a file of the cache, and creates missing folders, which only the owner may access.
 pub(super) fn in_folder(path: &Path, open: impl Fn(&Path) -> io::Result<File>) -> io::Result<File> {
     match open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

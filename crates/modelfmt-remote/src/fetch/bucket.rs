@@ -1,4 +1,4 @@
-//! The files of a folder of a bucket, and of the folders in it.
+//! Lists the files in a folder of a bucket, including those in subfolders.
 
 use super::context::Context;
 use super::error::{FetchError, Result};
@@ -7,11 +7,11 @@ use super::set::Member;
 use crate::error::{Error, Fault};
 use crate::url::Location;
 
-/// The most folders that are listed, and the most files that they may have together.
+/// The maximum number of folders that are listed, and of files in all of them.
 const FOLDERS: usize = 1000;
 const MOST: usize = 100_000;
 
-/// The files that are to be fetched.
+/// Returns the files to fetch.
 pub(super) async fn members(cx: &Context<'_>, place: &Location) -> Result<Vec<Member>> {
     let (mut listed, mut folders, mut next) = (Vec::new(), vec![String::new()], 0);
     while let Some(folder) = folders.get(next).cloned() {

@@ -1,4 +1,4 @@
-//! What all files of one fetch share: the store, the options, notes and progress.
+//! What all files of a fetch share: the store, the options, notes and progress.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,8 +17,8 @@ pub(super) struct Context<'a> {
     done: AtomicU64,
     kept: AtomicU64,
     total: AtomicU64,
-    /// Bytes of a local file that were looked at.
-    looked: AtomicU64,
+    /// The number of bytes of local files that were checked.
+    checked: AtomicU64,
     has_stopped: AtomicBool,
 }
 
@@ -31,12 +31,12 @@ impl<'a> Context<'a> {
             done: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             total: AtomicU64::new(0),
-            looked: AtomicU64::new(0),
+            checked: AtomicU64::new(0),
             has_stopped: AtomicBool::new(false),
         }
     }
 
-    /// Fails if the policy refuses one of these URLs. Returns the hash that it has for the file.
+    /// Fails if the policy refuses one of these URLs. Returns the hash that the policy has for the file.
     #[cfg(feature = "policy")]
     pub(super) fn judge(&self, places: &[Location]) -> Result<Option<[u8; 32]>> {
         let Some(policy) = &self.options.policy else { return Ok(None) };
@@ -52,14 +52,15 @@ impl<'a> Context<'a> {
         Ok(hash)
     }
 
-    /// Without the feature, there is no policy.
+    /// Returns `None`: without the feature, there is no policy.
     #[cfg(not(feature = "policy"))]
     #[allow(clippy::unnecessary_wraps, clippy::unused_self, reason = "as with the feature")]
     pub(super) const fn judge(&self, _: &[Location]) -> Result<Option<[u8; 32]>> {
         Ok(None)
     }
 
-    /// The hash that a file must have, by the policy and by the caller. They must not differ.
+    /// Returns the hash that a file must have, according to the policy or the caller. If both have one, the
+    /// hashes must be the same.
     #[allow(clippy::unused_self, reason = "it is a question about this fetch")]
     pub(super) fn pin(
         &self,
@@ -75,7 +76,7 @@ impl<'a> Context<'a> {
         Ok(of_policy.or(given))
     }
 
-    /// Tells the user something, once.
+    /// Reports a note to the user, once.
     pub(super) fn note(&self, text: String) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.contains(&text) {
@@ -91,40 +92,41 @@ impl<'a> Context<'a> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts a file.
-    pub(super) fn expect(&self, size: u64) {
+    /// Adds the size of a file to the total.
+    pub(super) fn add_to_total(&self, size: u64) {
         self.total.fetch_add(size, Ordering::Relaxed);
     }
 
-    /// Takes back what was counted of a file that begins anew.
-    pub(super) fn forget(&self, done: u64) {
+    /// Subtracts the bytes that were counted for a file that is started again.
+    pub(super) fn uncount(&self, done: u64) {
         for count in [&self.done, &self.kept] {
             let less = |now: u64| Some(now.saturating_sub(done));
             let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 
-    /// Counts bytes that are in place.
-    pub(super) fn came(&self, nbytes: u64) -> Result<()> {
-        self.keep(nbytes);
-        self.passed(nbytes)
+    /// Counts bytes that have been written to their place.
+    pub(super) fn count_written(&self, nbytes: u64) -> Result<()> {
+        self.count_safe(nbytes);
+        self.count_received(nbytes)
     }
 
-    /// Counts bytes that came and that a stop would lose.
-    pub(super) fn passed(&self, nbytes: u64) -> Result<()> {
+    /// Counts bytes that arrived but would be lost by a stop.
+    pub(super) fn count_received(&self, nbytes: u64) -> Result<()> {
         let done = self.done.fetch_add(nbytes, Ordering::Relaxed).saturating_add(nbytes);
         if self.tell(done, false) { Ok(()) } else { Err(FetchError::Stopped) }
     }
 
-    /// Counts bytes that [`passed`](Self::passed) counted and that a stop no longer loses.
-    pub(super) fn keep(&self, nbytes: u64) {
+    /// Counts bytes that [`count_received`](Self::count_received) has counted and that a stop no longer
+    /// loses.
+    pub(super) fn count_safe(&self, nbytes: u64) {
         self.kept.fetch_add(nbytes, Ordering::Relaxed);
     }
 
-    /// Counts bytes of a local file that were looked at; says whether to go on.
-    pub(super) fn looked(&self, nbytes: u64) -> bool {
-        let looked = self.looked.fetch_add(nbytes, Ordering::Relaxed).saturating_add(nbytes);
-        self.tell(looked, true)
+    /// Counts bytes of a local file that were checked. Returns whether to continue.
+    pub(super) fn count_checked(&self, nbytes: u64) -> bool {
+        let checked = self.checked.fetch_add(nbytes, Ordering::Relaxed).saturating_add(nbytes);
+        self.tell(checked, true)
     }
 
     fn tell(&self, done: u64, is_checking: bool) -> bool {

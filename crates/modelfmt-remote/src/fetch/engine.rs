@@ -1,5 +1,5 @@
-//! Runs requests, several at once and from several servers: what is wrong is asked of another server, and what a server no longer
-//! sends too.
+//! Runs requests, several at the same time and from several servers. Bytes that a server sends wrong, or no
+//! longer sends, are requested from another server.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,16 +22,16 @@ use super::mirror::Mirror;
 use super::plan::{Job, Plan};
 use crate::error::{Error, Fault};
 
-/// How often waiting requests are looked at, once nothing else is left to ask for.
+/// The interval at which running requests are checked when no other request is left to start.
 const TICK: Duration = Duration::from_millis(500);
-/// A server counts as slow if another is so many times as fast.
+/// A server counts as slow if another server is this many times as fast.
 const SLOW: u32 = 8;
 
-/// How a request ended.
+/// The end of a request.
 struct Ended {
     job: Job,
     mirror: usize,
-    /// Where the bytes begin that did not come.
+    /// The offset of the first byte that did not arrive.
     at: u64,
     bad: Vec<Range<u64>>,
     stop: Option<Stop>,
@@ -40,9 +40,9 @@ struct Ended {
 enum Stop {
     Server(Fault),
     Local(FetchError),
-    /// Wrong bytes came, and another server is asked.
+    /// Wrong bytes arrived, and another server will be asked.
     Wrong,
-    /// Another server is faster.
+    /// Another server is much faster.
     Slow,
 }
 
@@ -54,7 +54,7 @@ enum Event<'a> {
 
 type Events<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = Event<'a>> + 'a>>>;
 
-/// A request that is under way.
+/// A request in progress.
 struct Running {
     mirror: usize,
     at: Rc<Cell<u64>>,
@@ -62,7 +62,7 @@ struct Running {
     abort: AbortHandle,
 }
 
-/// Pieces that no server has right, and the error of the last server that was given up.
+/// Pieces for which no server has the right bytes, and the error of the last server that was given up.
 #[derive(Default)]
 pub(super) struct Lost {
     pub(super) ranges: Vec<Range<u64>>,
@@ -90,18 +90,19 @@ impl<'a> Engine<'a> {
         target: &'a Target<'a>,
         size: u64,
     ) -> Self {
-        // Few enough bytes that a stop loses little, and enough for a fast hash.
+        // Few enough bytes that a stop loses little, and enough bytes for a fast hash.
         let step = (size / 1024).checked_next_power_of_two().unwrap_or(u64::MAX).clamp(GROUP, 256 << 10);
         let (ready, running, lost) = (VecDeque::new(), Vec::new(), Lost::default());
         Self { cx, mirrors, usable, target, step, ready, running, lost }
     }
 
-    /// Runs all jobs of a plan. What a server has wrong or no longer sends is asked of another.
+    /// Runs all jobs of a plan. Bytes that a server sends wrong, or no longer sends, are requested from
+    /// another server.
     ///
     /// # Errors
-    /// If a file of this machine cannot be written, the outboard is wrong, or the work is stopped.
+    /// If a local file cannot be written, the outboard is wrong, or the work is stopped.
     pub(super) async fn run(mut self, plan: Plan<'a>) -> Result<Lost> {
-        let most = usize::from(self.cx.store.options().requests);
+        let most = usize::from(self.cx.store.options().requests_in_flight);
         let mut events: Events<'a> = FuturesUnordered::new();
         let (mut plan, mut is_planning, mut is_ticking) = (Some(plan), false, false);
         loop {
@@ -162,20 +163,23 @@ impl<'a> Engine<'a> {
         self.usable.iter().filter_map(|number| self.mirror(*number)).any(Mirror::is_alive)
     }
 
-    /// The server for a job: one that has not lied, if there is one, and the one with the fewest requests.
+    /// Chooses the server for a job: if possible one that has sent no wrong bytes, and the one with the
+    /// fewest requests.
     fn choose(&self, job: &Job) -> Option<usize> {
         let usable = self.usable.iter().copied().filter(|number| !job.not.contains(number));
         let alive = usable.filter_map(|number| Some((self.mirror(number)?, number)));
         let alive = alive.filter(|(mirror, _)| mirror.is_alive());
         alive
-            .min_by_key(|(mirror, number)| (mirror.lies.get(), mirror.active.get(), *number))
+            .min_by_key(|(mirror, number)| (mirror.sent_wrong_bytes.get(), mirror.active.get(), *number))
             .map(|(_, number)| number)
     }
 
     fn start(&mut self, job: Job, number: usize) -> Pin<Box<dyn Future<Output = Event<'a>> + 'a>> {
         let others = Job { not: [&job.not[..], &[number]].concat(), ..job.clone() };
-        let may_stop =
-            self.choose(&others).and_then(|other| self.mirror(other)).is_some_and(|other| !other.lies.get());
+        let may_stop = self
+            .choose(&others)
+            .and_then(|other| self.mirror(other))
+            .is_some_and(|other| !other.sent_wrong_bytes.get());
         let (abort, registration) = AbortHandle::new_pair();
         let at = Rc::new(Cell::new(job.range.start));
         let bad = RefCell::new(Vec::new());
@@ -209,7 +213,7 @@ impl<'a> Engine<'a> {
         if !bad.is_empty() {
             let pieces: u64 = bad.iter().map(|range| (range.end - range.start).div_ceil(GROUP)).sum();
             mirror.refused.set(mirror.refused.get().saturating_add(pieces));
-            if !mirror.lies.replace(true) && !is_alone {
+            if !mirror.sent_wrong_bytes.replace(true) && !is_alone {
                 self.cx.note(format!("{}: it sends wrong bytes, which are asked of others", mirror.name));
             }
         }
@@ -242,16 +246,17 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// Stops requests to servers that are much slower than another, which can do the rest sooner.
+    /// Stops requests to servers that are much slower than another server, which can do the rest sooner.
     fn give_up_slow(&mut self) {
         for running in &self.running {
             let Some(mirror) = self.mirror(running.mirror) else { continue };
             let left = running.end.saturating_sub(running.at.get());
             let others = self.usable.iter().filter(|number| **number != running.mirror);
             let others = others.filter_map(|number| self.mirror(*number));
-            let others = others.filter(|other| other.is_alive() && !other.lies.get());
+            let others = others.filter(|other| other.is_alive() && !other.sent_wrong_bytes.get());
             let best = others.filter_map(|other| other.time_for(left.max(1 << 16))).min();
-            // A server from which nothing has come has no speed yet: its patience is `Options::stall_timeout`.
+            // A server that has sent nothing yet has no speed. `Options::stall_timeout` limits how long it is
+            // waited for.
             let own = mirror.time_for(left.max(1 << 16));
             if let Some((own, best)) = own.zip(best)
                 && own > best.saturating_mul(SLOW).max(TICK * 2)
@@ -263,8 +268,8 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Makes the request of a job, with as many tries as necessary. With `may_stop`, it ends at the first wrong group, because another
-/// server can be asked.
+/// Makes the request of a job, with as many tries as necessary. With `may_stop`, it ends at the first wrong
+/// group, because another server can be asked.
 async fn pull(
     cx: &Context<'_>,
     mirror: &Mirror,
@@ -273,9 +278,9 @@ async fn pull(
     at: &Cell<u64>,
 ) -> Option<Stop> {
     let range = intake.range();
-    let (mut came, mut stop) = (range.start, None);
+    let (mut arrived, mut stop) = (range.start, None);
     let mut take = |bytes: Bytes| {
-        mirror.came(bytes.len() as u64);
+        mirror.count_received(bytes.len() as u64);
         let taken = intake.push(bytes);
         at.set(intake.at);
         match taken {
@@ -285,18 +290,18 @@ async fn pull(
         }
         Err(Fault::Store("the request was ended".into()))
     };
-    // What came when the file was opened need not come again.
+    // Bytes that arrived when the file was opened need not be requested again.
     let known = mirror.object.front();
     let within = |place: u64| usize::try_from(place).unwrap_or(usize::MAX).min(known.len());
     let first = known.get(within(range.start)..within(range.end)).unwrap_or_default();
     let mut pulled = Ok(());
     if first.len() > 1 {
-        came = came.saturating_add(first.len() as u64);
+        arrived = arrived.saturating_add(first.len() as u64);
         pulled = take(Bytes::copy_from_slice(first));
     }
-    if pulled.is_ok() && came < range.end {
-        let _room = cx.store.room(range.end - came).await;
-        pulled = mirror.object.pull_from_server(came..range.end, take).await;
+    if pulled.is_ok() && arrived < range.end {
+        let _permit = cx.store.byte_permit(range.end - arrived).await;
+        pulled = mirror.object.pull_from_server(arrived..range.end, take).await;
     }
     let finished = intake.finish().await;
     at.set(intake.at);

@@ -5,31 +5,31 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error as RemoteError;
 
-/// Why something was not fetched.
+/// An error of fetching.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
     /// A server could not be read.
     #[error(transparent)]
     Remote(#[from] RemoteError),
-    /// A file of this machine could not be read or written.
+    /// A local file could not be read or written.
     #[error("{}: it cannot be read or written", .path.display())]
     Local {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The file at the target is not touched.
+    /// The file at the target was refused, and is unchanged.
     #[error("{}: {why}", .path.display())]
     Refused {
         /// The target.
         path: PathBuf,
-        /// Why, and what helps.
+        /// The reason, and what you can do.
         why: Box<str>,
     },
-    /// A list of files has a name that does not stay in the target folder.
+    /// A list of files has a name that could lead out of the target folder.
     #[error("{list}: it names the file {name:?}: {why}; nothing was fetched")]
     Name {
         /// The list: an index, or a repository.
@@ -53,7 +53,7 @@ pub enum FetchError {
     /// The options contradict each other, or do not fit what is fetched.
     #[error("{0}")]
     Usage(Box<str>),
-    /// The progress callback stopped it. What came is kept, and the same call goes on.
+    /// The progress callback stopped the fetch. What arrived is kept, and the same call continues the fetch.
     #[error("it was stopped; the same call goes on")]
     Stopped,
 }
@@ -64,7 +64,7 @@ modelfmt_core::author::debug_as_sentence!(FetchError);
 pub(super) type Result<T> = std::result::Result<T, FetchError>;
 
 impl FetchError {
-    /// An error of a file of this machine.
+    /// Makes the error for a local file.
     pub(super) fn local(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Local { path, source }
@@ -74,7 +74,7 @@ impl FetchError {
         Self::Refused { path: path.to_owned(), why: why.into() }
     }
 
-    /// A stable name of the kind of error, for programs.
+    /// Returns a stable name for the kind of error, for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The files of a repository of Hugging Face.
+//! Lists the files of a Hugging Face repository.
 
 use modelfmt_core::value::{Object, Value, json};
 
@@ -10,13 +10,13 @@ use crate::error::{Error, Fault};
 use crate::url::{HfFile, Location};
 use crate::web::{Page, hash_of_hex};
 
-/// The most responses that a list may take, and the most files that it may have.
+/// The maximum number of responses for a list, and of files in it.
 const PAGES: usize = 100;
 const MOST: usize = 100_000;
 /// A list of files.
 type Listing = std::result::Result<Vec<Listed>, Fault>;
 
-/// A file of a list.
+/// A file in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Listed {
     /// The path in the repository.
@@ -24,12 +24,12 @@ struct Listed {
     sha256: Option<[u8; 32]>,
 }
 
-/// The files of a folder of a repository that are to be fetched.
+/// Returns the files to fetch from a folder of a repository.
 pub(super) async fn members(cx: &Context<'_>, at: &HfFile) -> Result<Vec<Member>> {
     let place = Location::Hf(at.clone());
     let failed = |fault| FetchError::Remote(Error::new(&place, fault));
     let listed = match tree(cx, at).await {
-        // Some servers have only the older way to list files.
+        // Some servers support only the older way to list files.
         Err(Fault::NotFound(_)) => siblings(cx, at).await.map_err(failed)?,
         listed => listed.map_err(failed)?,
     };
@@ -44,7 +44,7 @@ pub(super) async fn members(cx: &Context<'_>, at: &HfFile) -> Result<Vec<Member>
     selection::members(cx, &place, listed.into_iter().filter_map(within).collect())
 }
 
-/// The list in pages.
+/// Reads the list of files page by page.
 async fn tree(cx: &Context<'_>, at: &HfFile) -> Listing {
     let web = cx.store.hub(at, |at, endpoint| {
         let mut url = at.tree(endpoint);
@@ -53,9 +53,9 @@ async fn tree(cx: &Context<'_>, at: &HfFile) -> Listing {
     })?;
     let (mut files, mut next) = (Vec::new(), None);
     for _ in 0..PAGES {
-        let turn = cx.store.turn().await;
-        let Page { bytes, next: after } = cx.store.patience().watch(web.page(next.take())).await?;
-        drop(turn);
+        let permit = cx.store.request_permit().await;
+        let Page { bytes, next: after } = cx.store.stall_limit().watch(web.page(next.take())).await?;
+        drop(permit);
         let list = json::parse(&bytes).ok();
         let list = list.as_ref().and_then(Value::as_array).ok_or(NO_LIST)?;
         for file in list {
@@ -77,7 +77,7 @@ async fn tree(cx: &Context<'_>, at: &HfFile) -> Listing {
 
 const NO_LIST: Fault = Fault::Answer("it is not a list of files");
 
-/// A file of the list in pages; `None` for a folder.
+/// Parses an entry of the paged list; `None` for a folder.
 fn listed(file: &Object) -> std::result::Result<Option<Listed>, Fault> {
     if file.get("type").and_then(Value::as_str) == Some("directory") {
         return Ok(None);
@@ -88,12 +88,12 @@ fn listed(file: &Object) -> std::result::Result<Option<Listed>, Fault> {
     Ok(Some(Listed { path, sha256 }))
 }
 
-/// The list as a part of what the server says of the repository.
+/// Reads the list of files from the server's information about the repository.
 async fn siblings(cx: &Context<'_>, at: &HfFile) -> Listing {
     let web = cx.store.hub(at, HfFile::info)?;
-    let turn = cx.store.turn().await;
-    let page = cx.store.patience().watch(web.page(None)).await?;
-    drop(turn);
+    let permit = cx.store.request_permit().await;
+    let page = cx.store.stall_limit().watch(web.page(None)).await?;
+    drop(permit);
     let info = json::parse(&page.bytes).ok();
     let info = info.as_ref().and_then(Value::as_object).ok_or(NO_LIST)?;
     let files =

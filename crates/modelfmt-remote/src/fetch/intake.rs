@@ -1,5 +1,5 @@
-//! Where the bytes of a request go: they are checked and written in steps, by other threads where there are any, so that the thread
-//! that receives does little else.
+//! Handles the bytes of a request. They are checked and written in steps, by other threads if there are any,
+//! so that the receiving thread does little else.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,49 +20,49 @@ use super::error::{FetchError, Result};
 use super::part::Part;
 use super::plan::Job;
 
-/// Where right bytes go.
+/// The file that correct bytes are written to.
 pub(super) struct Target<'a> {
     cx: &'a Context<'a>,
     path: &'a Path,
     sink: Arc<FileSink>,
     part: Option<&'a RefCell<Part>>,
-    /// Whether a stop leaves what is in place to the next fetch.
+    /// Whether the next fetch can use what was written before a stop.
     is_kept: bool,
-    /// How many steps other threads are at.
+    /// The number of steps that other threads are working on.
     elsewhere: Cell<usize>,
 }
 
 impl<'a> Target<'a> {
-    /// An existing file, in place.
+    /// Returns a target that is an existing file, written in place.
     pub(super) fn in_place(cx: &'a Context<'a>, path: &'a Path, file: &File) -> Result<Self> {
         let sink = Arc::new(FileSink(file.try_clone().map_err(FetchError::local(path))?));
         Ok(Self { cx, path, sink, part: None, is_kept: true, elsewhere: Cell::new(0) })
     }
 
-    /// A temporary file, which nothing is left of after a stop.
-    pub(super) fn beside(cx: &'a Context<'a>, path: &'a Path, file: &File) -> Result<Self> {
+    /// Returns a target that is a temporary file, of which nothing remains after a stop.
+    pub(super) fn temporary(cx: &'a Context<'a>, path: &'a Path, file: &File) -> Result<Self> {
         Ok(Self { is_kept: false, ..Self::in_place(cx, path, file)? })
     }
 
-    /// An unfinished file, whose list is kept.
+    /// Returns a target that is an unfinished file, with a list of the ranges that have arrived.
     pub(super) fn part(cx: &'a Context<'a>, path: &'a Path, part: &'a RefCell<Part>) -> Result<Self> {
         let target = Self::in_place(cx, path, &part.borrow().file)?;
         Ok(Self { part: Some(part), is_kept: part.borrow().is_listed(), ..target })
     }
 
-    /// Whether another thread may take a step.
+    /// Checks whether another thread may take a step.
     fn has_room(&self) -> bool {
         let threads = self.cx.options.threads;
         threads > 1 && self.elsewhere.get() < threads
     }
 
-    /// Notes that a range is in place.
+    /// Records that a range has been written.
     fn wrote(&self, range: Range<u64>) -> Result<()> {
         let len = range.end.saturating_sub(range.start);
         if let Some(part) = &self.part {
             part.borrow_mut().note(range).map_err(FetchError::local(self.path))?;
         }
-        if self.is_kept { self.cx.came(len) } else { self.cx.passed(len) }
+        if self.is_kept { self.cx.count_written(len) } else { self.cx.count_received(len) }
     }
 
     fn failed(&self, error: io::Error) -> FetchError {
@@ -70,17 +70,17 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What became of a step.
+/// The result of a step.
 struct Checked {
     range: Range<u64>,
-    /// The ranges that are right, and in place.
+    /// The ranges that are right and have been written.
     right: Vec<Range<u64>>,
     bad: Vec<Range<u64>>,
     error: Option<io::Error>,
 }
 
 impl Checked {
-    /// Checks the bytes from `at` on, whole groups, and writes those that are right.
+    /// Checks bytes that begin at `at` and are whole groups, and writes those that are right.
     fn of(page: &Page, sink: &FileSink, at: u64, bytes: &[u8]) -> Self {
         let end = at.saturating_add(bytes.len() as u64);
         let mut checked = Self { range: at..end, right: Vec::new(), bad: Vec::new(), error: None };
@@ -113,18 +113,18 @@ enum Step {
     Elsewhere(JoinHandle<Checked>),
 }
 
-/// Checks the bytes of a request as they come, and writes those that are right.
+/// Checks the bytes of a request as they arrive, and writes those that are right.
 pub(super) struct Intake<'a> {
     job: &'a Job,
     target: &'a Target<'a>,
-    /// Where the bytes begin that are not known to be in place or wrong.
+    /// The offset up to which bytes are either written or known to be wrong.
     pub(super) at: u64,
-    /// Where the bytes begin that have not come, or are held.
+    /// The offset of the next step. Bytes after it are held, or have not arrived.
     next: u64,
     held: Vec<Bytes>,
-    /// The length of what is held.
+    /// The number of bytes that are held.
     len: usize,
-    /// How many bytes are checked together.
+    /// The number of bytes that are checked together.
     step: u64,
     steps: VecDeque<Step>,
     bad: &'a RefCell<Vec<Range<u64>>>,
@@ -141,17 +141,17 @@ impl<'a> Intake<'a> {
         Self { job, target, at, next, held: Vec::new(), len: 0, step, steps: VecDeque::new(), bad }
     }
 
-    /// The range of the request.
+    /// Returns the range of the request.
     pub(super) fn range(&self) -> Range<u64> {
         self.job.range.clone()
     }
 
-    /// Whether a step was wrong.
+    /// Checks whether any bytes were wrong.
     pub(super) fn has_bad(&self) -> bool {
         !self.bad.borrow().is_empty()
     }
 
-    /// Takes the next bytes.
+    /// Takes the next bytes of the response.
     pub(super) fn push(&mut self, mut bytes: Bytes) -> Result<()> {
         let Some(page) = &self.job.page else {
             self.target.sink.write_at(self.at, &bytes).map_err(|error| self.target.failed(error))?;
@@ -173,14 +173,14 @@ impl<'a> Intake<'a> {
                 let step = begin(page, self.target, self.next, std::mem::take(&mut self.held));
                 self.steps.push_back(step);
                 (self.next, self.len) = (end, 0);
-                self.settle()?;
+                self.collect_done()?;
             }
         }
         Ok(())
     }
 
-    /// Takes note of the steps that are done, in order.
-    fn settle(&mut self) -> Result<()> {
+    /// Records the results of completed steps, in order.
+    fn collect_done(&mut self) -> Result<()> {
         while let Some(step) = self.steps.front_mut() {
             let checked = match step {
                 Step::Elsewhere(handle) => match handle.now_or_never() {
@@ -190,7 +190,7 @@ impl<'a> Intake<'a> {
                         checked.map_err(io::Error::other)
                     }
                 },
-                Step::Done(checked) => Ok(std::mem::replace(checked, nothing())),
+                Step::Done(checked) => Ok(std::mem::replace(checked, placeholder())),
             };
             self.steps.pop_front();
             self.take(checked.map_err(|error| self.target.failed(error))?)?;
@@ -210,7 +210,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Waits for the steps that are under way.
+    /// Waits for the steps in progress.
     pub(super) async fn finish(&mut self) -> Result<()> {
         while let Some(step) = self.steps.front_mut() {
             if let Step::Elsewhere(handle) = step {
@@ -218,13 +218,13 @@ impl<'a> Intake<'a> {
                 self.target.elsewhere.set(self.target.elsewhere.get().saturating_sub(1));
                 *step = Step::Done(checked.map_err(|error| self.target.failed(io::Error::other(error)))?);
             }
-            self.settle()?;
+            self.collect_done()?;
         }
         Ok(())
     }
 }
 
-/// A request that is given up: other threads may still write, but only what is right.
+/// If a request is given up, other threads may still write, but only bytes that are right.
 impl Drop for Intake<'_> {
     fn drop(&mut self) {
         let elsewhere = self.steps.iter().filter(|step| matches!(step, Step::Elsewhere(_))).count();
@@ -232,7 +232,7 @@ impl Drop for Intake<'_> {
     }
 }
 
-const fn nothing() -> Checked {
+const fn placeholder() -> Checked {
     Checked { range: 0..0, right: Vec::new(), bad: Vec::new(), error: None }
 }
 

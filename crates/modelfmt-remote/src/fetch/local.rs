@@ -1,4 +1,4 @@
-//! Files of this machine: their bytes as a source, their trees and hashes.
+//! Local files: their bytes as a source, their trees and hashes.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use super::error::{FetchError, Result};
 #[derive(Debug)]
 pub(super) struct Local<'a> {
     file: &'a File,
-    /// How many bytes the file has.
+    /// The real length of the file in bytes.
     real: u64,
     len: u64,
 }
@@ -58,34 +58,36 @@ impl Source for Local<'_> {
     }
 }
 
-/// The tree of a file of this machine, of which only the parents above its pieces are known at first: hashing groups one by one takes
-/// longer, and is only done where the file differs. Parents are in a temporary file: of 100 GB, they are 390 MB.
+/// The tree of a local file. At first, only the parents above its pieces are known, because hashing each
+/// group takes longer. This is done only where the file differs. The parents are in a temporary file: for a
+/// file of 100 GB, they take 390 MB.
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) root: [u8; 32],
     parents: File,
     file: File,
     len: u64,
-    /// The pieces that are there, as ranges. The parents within missing ones are zeros.
+    /// The ranges of pieces that exist. The parents within missing pieces are zeros.
     there: Vec<Range<u64>>,
     /// The numbers of the pieces within which the parents are known.
     known: RefCell<BTreeSet<u64>>,
 }
 
 impl Tree {
-    /// The tree of a file as if it had that length. With `came`, only these ranges count; all else is equal to nothing.
+    /// Computes the tree of a file as if it had this length. With `arrived`, only these ranges count, and
+    /// everything else differs from any file.
     pub(super) fn of(
         cx: &Context<'_>,
         path: &Path,
         file: &File,
         len: u64,
-        came: Option<&[Range<u64>]>,
+        arrived: Option<&[Range<u64>]>,
     ) -> Result<Self> {
         let local = |error| FetchError::local(path)(error);
         let parents = tempfile::tempfile_in(folder_of(path)).map_err(local)?;
         let sink = FileSink(parents.try_clone().map_err(local)?);
         let shape = Shape::new(len);
-        // What is not written is zeros, which are equal to no parent.
+        // Parents that are not written are zeros, which no real parent equals.
         parents.set_len(shape.outboard_len()).map_err(local)?;
         let mut builder = Builder::new(shape);
         let source = Local::new(file, len).map_err(local)?;
@@ -97,7 +99,7 @@ impl Tree {
                 failure.get_or_insert(error);
             }
         };
-        let there = came.map_or_else(|| std::iter::once(0..len).collect(), |came| around(came, len));
+        let there = arrived.map_or_else(|| std::iter::once(0..len).collect(), |arrived| around(arrived, len));
         let mut at = 0;
         for range in &there {
             while at < range.start {
@@ -116,13 +118,14 @@ impl Tree {
         if let Some(error) = failure {
             return Err(local(error));
         }
-        // Not reached: a scan returns all pieces in order.
+        // Never fails: a scan returns all pieces in order.
         let root = builder.finish().ok_or_else(|| local(io::ErrorKind::UnexpectedEof.into()))?;
         let file = file.try_clone().map_err(local)?;
         Ok(Self { root, parents, file, len, there, known: RefCell::default() })
     }
 
-    /// Parents, as they are in an outboard. Pieces within which some of them are hashed again, group by group.
+    /// Returns parents in the layout of an outboard. Pieces that contain some of them are hashed again, group
+    /// by group.
     pub(super) fn parents(&self, range: &Range<u64>) -> io::Result<Vec<u8>> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).map_err(io::Error::other)?;
         // The parents of pieces are in the order of the pieces.
@@ -141,20 +144,20 @@ impl Tree {
         Ok(bytes)
     }
 
-    /// A piece of the file.
+    /// Returns the range of a piece of the file.
     fn piece(&self, number: u64) -> Range<u64> {
         let at = number.saturating_mul(PIECE);
         at..at.saturating_add(PIECE).min(self.len)
     }
 
-    /// Where the parents within a piece are.
+    /// Returns the range of the parents within a piece.
     fn within(&self, number: u64) -> Range<u64> {
         let piece = self.piece(number);
         let len = piece.end.saturating_sub(piece.start);
         Shape::new(self.len).parents_within(piece.start, len).unwrap_or_default()
     }
 
-    /// Writes the parents within a piece, if they are not known.
+    /// Computes and writes the parents within a piece, if they are not known.
     fn hash_groups(&self, number: u64) -> io::Result<()> {
         let piece = self.piece(number);
         let is_there = self.there.iter().any(|range| range.contains(&piece.start));
@@ -168,13 +171,13 @@ impl Tree {
     }
 }
 
-/// The whole pieces that hold ranges.
-fn around(came: &[Range<u64>], len: u64) -> Vec<Range<u64>> {
+/// Extends ranges to whole pieces.
+fn around(arrived: &[Range<u64>], len: u64) -> Vec<Range<u64>> {
     let whole = |range: &Range<u64>| {
         let end = range.end.div_ceil(PIECE).saturating_mul(PIECE).min(len);
         range.start - range.start % PIECE..end
     };
-    modelfmt_core::claims::merged(came.iter().map(whole).collect())
+    modelfmt_core::claims::merged(arrived.iter().map(whole).collect())
 }
 
 /// Reads a range in pieces, on several threads, with progress.
@@ -186,12 +189,12 @@ pub(super) fn scan<T: Send>(
     take: impl FnMut(T) + Send,
 ) -> std::result::Result<(), ScanError> {
     let progress =
-        |nbytes| if cx.looked(nbytes) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+        |nbytes| if cx.count_checked(nbytes) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
     let work = Execution { threads: cx.options.threads, progress: Some(&progress) };
     work.scan(source, range, PIECE, look, take)
 }
 
-/// The error of a pass over a local file.
+/// Returns the error of a pass over a local file.
 pub(super) fn scan_error(path: &Path, error: ScanError) -> FetchError {
     match error {
         ScanError::Io { source, .. } => FetchError::Local { path: path.to_owned(), source },
@@ -199,7 +202,7 @@ pub(super) fn scan_error(path: &Path, error: ScanError) -> FetchError {
     }
 }
 
-/// The BLAKE3 of a file of this machine.
+/// Computes the BLAKE3 hash of a local file.
 pub(super) fn blake3(cx: &Context<'_>, path: &Path, file: &File) -> Result<[u8; 32]> {
     let len = file.metadata().map_err(FetchError::local(path))?.len();
     let source = Local::new(file, len).map_err(FetchError::local(path))?;
@@ -213,7 +216,7 @@ pub(super) fn blake3(cx: &Context<'_>, path: &Path, file: &File) -> Result<[u8; 
     builder.finish().ok_or_else(|| FetchError::local(path)(io::ErrorKind::UnexpectedEof.into()))
 }
 
-/// The SHA-256 of a file of this machine.
+/// Computes the SHA-256 of a local file.
 pub(super) fn sha256(cx: &Context<'_>, path: &Path, file: &File) -> Result<[u8; 32]> {
     use sha2::Digest as _;
     let len = file.metadata().map_err(FetchError::local(path))?.len();
@@ -226,7 +229,7 @@ pub(super) fn sha256(cx: &Context<'_>, path: &Path, file: &File) -> Result<[u8; 
         read_exact_at(file, at, bytes).map_err(FetchError::local(path))?;
         hasher.update(&*bytes);
         at += here as u64;
-        if !cx.looked(here as u64) {
+        if !cx.count_checked(here as u64) {
             return Err(FetchError::Stopped);
         }
     }

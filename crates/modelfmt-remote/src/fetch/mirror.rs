@@ -1,4 +1,4 @@
-//! The servers that have a file, and how each of them does.
+//! The servers that have a file, and how well each of them works.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::error::{Error, Fault};
 use crate::object::Object;
 use crate::url::Location;
 
-/// A server with the file, which is open.
+/// A server on which the file has been opened.
 pub(super) struct Mirror {
     /// The URL, without secrets.
     pub(super) name: String,
@@ -20,11 +20,11 @@ pub(super) struct Mirror {
     pub(super) object: Object,
     pub(super) bytes: Cell<u64>,
     pub(super) refused: Cell<u64>,
-    /// How many requests are under way.
+    /// The number of requests in progress.
     pub(super) active: Cell<usize>,
-    /// It has sent wrong bytes.
-    pub(super) lies: Cell<bool>,
-    /// It no longer answers, or has another file now.
+    /// Whether it has sent wrong bytes.
+    pub(super) sent_wrong_bytes: Cell<bool>,
+    /// Set when it no longer responds, or has another file now.
     pub(super) fault: std::cell::RefCell<Option<Fault>>,
     since: Cell<Option<Instant>>,
 }
@@ -38,7 +38,7 @@ impl Mirror {
         self.object.version().size
     }
 
-    /// What identifies the version of the file, if nothing else can have the same; `None` if the server does not say.
+    /// Returns what uniquely identifies the version of the file; `None` if the server states nothing.
     pub(super) fn tag(&self) -> Option<String> {
         let version = self.object.version();
         let id = version.id.as_ref().map(|id| format!("id {id}"));
@@ -56,15 +56,16 @@ impl Mirror {
         self.active.set(self.active.get().saturating_sub(1));
     }
 
-    pub(super) fn came(&self, len: u64) {
+    pub(super) fn count_received(&self, len: u64) {
         self.bytes.set(self.bytes.get().saturating_add(len));
     }
 
-    /// How long `len` bytes from it take, if it goes on as before; `None` before anything has come.
+    /// Estimates how long `len` bytes from this server take, from its speed so far; `None` before anything
+    /// has arrived.
     pub(super) fn time_for(&self, len: u64) -> Option<Duration> {
-        let (since, came) = (self.since.get()?, self.bytes.get());
-        let seconds = since.elapsed().as_secs_f64() * (len as f64) / (came as f64);
-        (came > 0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+        let (since, received) = (self.since.get()?, self.bytes.get());
+        let seconds = since.elapsed().as_secs_f64() * (len as f64) / (received as f64);
+        (received > 0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 
     fn report(&self) -> FetchSource {
@@ -76,14 +77,14 @@ impl Mirror {
 #[derive(Default)]
 pub(super) struct Mirrors {
     pub(super) all: Vec<Mirror>,
-    /// Those that do not answer requests for ranges.
+    /// The servers that do not support requests for ranges.
     pub(super) without_ranges: Vec<Location>,
-    /// The error of the first that cannot be opened.
+    /// The error of the first server on which the file cannot be opened.
     pub(super) error: Option<Error>,
 }
 
 impl Mirrors {
-    /// Asks all servers for the first bytes of the file at once.
+    /// Requests the first bytes of the file from all servers at the same time.
     pub(super) async fn open(cx: &Context<'_>, places: &[Location], front: u32) -> Result<Self> {
         cx.judge(places)?;
         let opened =
@@ -100,7 +101,7 @@ impl Mirrors {
                         object,
                         refused: Cell::new(0),
                         active: Cell::new(0),
-                        lies: Cell::new(false),
+                        sent_wrong_bytes: Cell::new(false),
                         fault: Default::default(),
                         since: Cell::new(None),
                     });
@@ -117,7 +118,7 @@ impl Mirrors {
         Ok(mirrors)
     }
 
-    /// The lengths that servers state, in their order, each once.
+    /// Returns the lengths that servers state, in the order of the servers, each once.
     pub(super) fn sizes(&self) -> Vec<u64> {
         let mut sizes = Vec::new();
         for size in self.all.iter().map(Mirror::size) {

@@ -1,27 +1,29 @@
-//! Gets files from URLs, goes on after a stop, and repairs damaged copies.
+//! Gets files from URLs, continues a fetch that was stopped, and repairs damaged copies.
 //!
-//! What the target has already and is right stays. It is found out by the best that is known:
+//! Correct parts of an existing target are kept. The strongest information that is available decides which
+//! parts are correct:
 //!
 //! | known | what is checked | if a part is wrong |
 //! | --- | --- | --- |
-//! | a BLAKE3 hash, and an outboard beside the file | pieces of 16 KiB | it is fetched and written in place |
-//! | a hash of the whole file alone | the file | the file is fetched anew, and then replaces the wrong one |
-//! | hashes in the file | chunks, tensors and pages | they are fetched, checked and written in place |
-//! | an entity tag | which ranges came, of an interrupted fetch | |
+//! | a BLAKE3 hash, and an outboard next to the file | pieces of 16 KiB | fetched and written in place |
+//! | only a hash of the whole file | the file | fetched again as a whole, to replace the wrong file |
+//! | hashes in the file | chunks, tensors and pages | fetched, checked and written in place |
+//! | an entity tag | which ranges of an interrupted fetch have arrived | |
 //!
-//! A new file is written to `.NAME.modelfmt-fetch` beside its target, and gets its name when it is complete and right. The same
-//! call goes on with it after a stop, even if the process was killed. Into an existing file only bytes are written that were
-//! checked, so a stop leaves nothing worse.
+//! A new file is written to `.NAME.modelfmt-fetch` next to its target, and gets its name when it is complete
+//! and correct. After a stop, the same call continues, even if the process was killed. Only checked bytes are
+//! written into an existing file, so a stop makes nothing worse.
 //!
-//! Several URLs are mirrors of one file. With an outboard, each piece may come from any of them. One that sends wrong bytes, that is
-//! much slower than another, or that no longer answers is named in [`Fetched::notes`]. Without an outboard, all bytes come from one
-//! of them, and from another only if that fails, from the beginning.
+//! Several URLs are mirrors of one file. With an outboard, each piece may come from any of them. A mirror
+//! that sends wrong bytes, is much slower than another mirror, or no longer responds is named in
+//! [`Fetched::notes`]. Without an outboard, all bytes come from one mirror; if it fails, another mirror is
+//! used from the beginning.
 //!
-//! The URL of an index fetches its set, the URL of a file of a split of GGUF the split, `hf://OWNER/REPO` a repository,
-//! and `s3://BUCKET/FOLDER/` a folder of a bucket with the folders in it. Names in
-//! lists are checked: none leaves the target folder.
+//! The URL of an index fetches its set, the URL of a file of a split GGUF fetches the whole split,
+//! `hf://OWNER/REPO` fetches a repository, and `s3://BUCKET/FOLDER/` fetches a folder of a bucket with its
+//! subfolders. Names in lists are checked: none can lead out of the target folder.
 //!
-//! Files of this machine are read and written by the thread that polls the future.
+//! Local files are read and written by the thread that polls the future.
 //!
 //! ```no_run
 //! use modelfmt_remote::fetch::{FetchOptions, fetch};
@@ -46,19 +48,19 @@ mod intake;
 mod local;
 mod mirror;
 mod names;
+mod one_file;
 mod options;
 mod outboard;
-mod own;
+mod own_hashes;
 mod part;
 mod plan;
 mod report;
 mod selection;
 mod set;
-mod single;
 mod stream;
 mod target;
+mod unproved;
 mod wanted;
-mod whole;
 
 use std::path::Path;
 
@@ -76,11 +78,12 @@ use crate::url::Location;
 
 /// Fetches a file, a set or a repository.
 ///
-/// `urls` are mirrors of one file. `out` is the path of the file. If it is a folder or ends with `/`, the file goes into it under
-/// its own name. For a set or a repository, it is the folder.
+/// `urls` are mirrors of one file. `out` is the path of the file. If it is a folder or ends with `/`, the
+/// file keeps its own name in this folder. For a set or a repository, `out` is the folder.
 ///
 /// # Errors
-/// [`FetchError`]. Whatever is complete and right by then stays, and the same call goes on.
+/// [`FetchError`]. Everything that is complete and correct by then is kept, and the same call continues the
+/// fetch.
 pub async fn fetch(
     store: &Store,
     urls: &[Location],
@@ -137,9 +140,15 @@ pub async fn fetch(
         return Err(FetchError::Usage(why.into()));
     }
     let target = if is_in_folder { target::in_folder(out, &name)? } else { out.to_owned() };
-    let wanted =
-        Wanted { places: urls.to_vec(), target, pin: options.pin, sha256: None, before: None, is_in_folder };
-    let (mut fetched, _) = single::fetch(&cx, &wanted).await?;
+    let wanted = Wanted {
+        places: urls.to_vec(),
+        target,
+        pin: options.pin,
+        sha256: None,
+        previous: None,
+        is_in_folder,
+    };
+    let (mut fetched, _) = one_file::fetch(&cx, &wanted).await?;
     fetched.notes = cx.take_notes();
     Ok(fetched)
 }

@@ -1,17 +1,18 @@
-//! Names of files in listings and indexes, which come from strangers: each must stay in the target folder, on every system.
+//! Checks the names of files in listings and indexes. They are untrusted: each must stay within the target
+//! folder, on every system.
 
 use std::collections::{HashMap, HashSet};
 
 use super::error::{FetchError, Result};
 
-/// The end of the names of our own files beside a target.
+/// The end of the names of our own files next to a target.
 pub(super) const ENDING: &str = ".modelfmt-fetch";
-/// The longest component of a path on usual file systems, in bytes.
+/// The maximum length in bytes of a path component on common file systems.
 const MAX_COMPONENT: usize = 255;
-/// What our own names add to the name of a file.
+/// The number of bytes that our own names add to the name of a file.
 const OWN: usize = 24;
 
-/// The rule that a name breaks, if it breaks one.
+/// Returns the rule that a name breaks, if it breaks one.
 pub(super) fn fault_of(name: &str) -> Option<&'static str> {
     if name.len() > 4096 {
         return Some("it is longer than 4096 bytes");
@@ -26,7 +27,7 @@ pub(super) fn fault_of(name: &str) -> Option<&'static str> {
 }
 
 fn component_fault(component: &str) -> Option<&'static str> {
-    // Windows has devices of these names in every folder, with any ending.
+    // Windows has devices with these names in every folder, with any extension.
     const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
     let stem = component.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
     let is_port = |stem: &str| {
@@ -44,8 +45,8 @@ fn component_fault(component: &str) -> Option<&'static str> {
     }
 }
 
-/// Checks all names of a list: each by itself, and that no two of them are one file or one is the folder of another, also on
-/// systems that do not distinguish upper and lower case.
+/// Checks all names in a list: each by itself, and that no two of them are the same file and no file is the
+/// folder of another, even on systems that ignore case.
 ///
 /// # Errors
 /// [`FetchError::Name`] for the first name that breaks a rule.

@@ -1,4 +1,4 @@
-//! How files are fetched.
+//! The options of a fetch.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use super::report::FetchProgress;
 /// A callback for progress, which can stop the work.
 pub type OnProgress<'a> = dyn Fn(FetchProgress) -> ControlFlow<()> + Sync + 'a;
 
-/// How files are fetched.
+/// The options of a fetch.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct FetchOptions<'a> {
@@ -36,20 +36,20 @@ impl fmt::Debug for FetchOptions<'_> {
 }
 
 impl<'a> FetchOptions<'a> {
-    /// The defaults: no pin, what exists is not replaced.
+    /// Makes options without a pin that replace no existing file.
     #[must_use]
     pub fn new() -> Self {
         Self { threads: Execution::default().threads, ..Self::default() }
     }
 
-    /// The BLAKE3 hash of the file. For a set, that of its index.
+    /// Sets the BLAKE3 hash of the file. For a set, this is the hash of its index.
     #[must_use]
     pub const fn pin(mut self, hash: [u8; 32]) -> Self {
         self.pin = Some(hash);
         self
     }
 
-    /// Judges every URL by a policy before anything is asked of its server.
+    /// Judges every URL by a policy before any request is sent to its server.
     #[cfg(feature = "policy")]
     #[must_use]
     pub fn policy(mut self, policy: std::sync::Arc<modelfmt::policy::Policy>) -> Self {
@@ -57,42 +57,42 @@ impl<'a> FetchOptions<'a> {
         self
     }
 
-    /// Begins anew: what is at the target does not count, and is replaced.
+    /// Starts from the beginning: an existing target is ignored and replaced.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Of a repository, only files whose paths match one of these patterns.
+    /// Fetches only files of a repository whose paths match one of these patterns.
     #[must_use]
     pub fn include(mut self, patterns: impl IntoIterator<Item = String>) -> Self {
         self.include = patterns.into_iter().collect();
         self
     }
 
-    /// Of a repository, no file whose path matches one of these patterns.
+    /// Leaves out files of a repository whose paths match one of these patterns.
     #[must_use]
     pub fn exclude(mut self, patterns: impl IntoIterator<Item = String>) -> Self {
         self.exclude = patterns.into_iter().collect();
         self
     }
 
-    /// Calls a function as bytes come, which can stop the work. What came by then is kept.
+    /// Calls a function as bytes arrive. The function can stop the work; bytes that arrived by then are kept.
     #[must_use]
     pub const fn progress(mut self, progress: &'a OnProgress<'a>) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// Calls a function with each note at once, also if the work fails later.
+    /// Calls a function with each note immediately, even if the work fails later.
     #[must_use]
     pub const fn note(mut self, note: &'a (dyn Fn(&str) + Sync)) -> Self {
         self.note = Some(note);
         self
     }
 
-    /// How many threads check a file of this machine. By default, one for each core, at most 8.
+    /// Sets the number of threads that check local files. By default, one for each core, at most 8.
     #[must_use]
     pub const fn threads(mut self, threads: usize) -> Self {
         self.threads = if threads == 0 { 1 } else { threads };

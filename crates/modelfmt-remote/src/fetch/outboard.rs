@@ -1,5 +1,5 @@
-//! The outboard of a file, from this machine or from a server. Only the parents that are needed are read, in windows that grow
-//! while they follow each other.
+//! The outboard of a file, read from a local file or from a server. Only the parents that are needed are
+//! read, in windows that grow while they follow each other.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,20 +19,20 @@ use crate::url::Location;
 
 /// The suffix of the name of an outboard.
 const SUFFIX: &str = ".obao4";
-/// An outboard up to this length is read at once.
+/// The maximum length of an outboard that is read at once.
 const WHOLE: u64 = 1 << 20;
 /// The shortest and the longest window.
 const WINDOWS: Range<u64> = 4 << 10..1 << 20;
-/// The most bytes of windows that are kept.
+/// The maximum number of bytes of windows that are kept.
 const KEPT: usize = 4 << 20;
 
-/// What proves the groups of a file.
+/// The outboard that proves the groups of a file.
 pub(super) struct Outboard {
     len: u64,
     hash: [u8; 32],
-    /// Where it is read.
+    /// The source that the outboard is read from.
     source: RefCell<Option<Rc<Source>>>,
-    /// Where it may be too.
+    /// Other places that may have the outboard.
     others: RefCell<VecDeque<Location>>,
     windows: RefCell<BTreeMap<u64, Vec<u8>>>,
     /// The end of the last window, and the length of the next.
@@ -70,8 +70,8 @@ impl Source {
 }
 
 impl Outboard {
-    /// Looks for the outboard of a file with that hash and length: beside the target, then beside the file on each server. `None`
-    /// if there is none. A file of one group needs none.
+    /// Looks for the outboard of a file with this hash and length: first next to the target, then next to the
+    /// file on each server. `None` if there is none. A file of one group needs no outboard.
     pub(super) async fn find(
         cx: &Context<'_>,
         target: &Path,
@@ -99,7 +99,7 @@ impl Outboard {
         self.source.borrow().is_some()
     }
 
-    /// Uses a source, unless it certainly is of another file.
+    /// Uses a source, if its root is that of the wanted file.
     async fn take(&self, cx: &Context<'_>, source: Source, has_len: bool) {
         let first = if has_len { source.read(&(0..64)).await.ok() } else { None };
         let root = first.as_deref().and_then(<[u8]>::first_chunk).map(root_of);
@@ -113,7 +113,7 @@ impl Outboard {
         }
     }
 
-    /// Opens the next of the other sources that has an outboard; says whether there is one.
+    /// Opens the next of the other sources that has an outboard. Returns whether there is one.
     async fn open_next(&self, cx: &Context<'_>) -> bool {
         loop {
             let place = self.others.borrow_mut().pop_front();
@@ -133,7 +133,7 @@ impl Outboard {
         }
     }
 
-    /// Bytes of the outboard, as the present source has them.
+    /// Returns bytes of the outboard from the present source.
     pub(super) async fn read(&self, cx: &Context<'_>, need: &Range<u64>) -> Result<Vec<u8>> {
         if need.is_empty() {
             return Ok(Vec::new());
@@ -142,7 +142,7 @@ impl Outboard {
             return Ok(found);
         }
         let (end, size) = self.next.get();
-        // What follows the last window is probably a pass over the whole.
+        // A window that begins where the last one ended is probably part of a pass over the whole outboard.
         let size = if need.start == end { (size * 2).min(WINDOWS.end) } else { WINDOWS.start };
         let wanted = need.start..need.end.max(need.start.saturating_add(size)).min(self.len.max(need.end));
         let bytes = loop {
@@ -176,10 +176,10 @@ impl Outboard {
         bytes.get(within(need.start)?..within(need.end)?).map(<[u8]>::to_vec)
     }
 
-    /// Gives up the present source, which is wrong.
+    /// Gives up the present source, because it is wrong.
     ///
     /// # Errors
-    /// If there is no other.
+    /// If there is no other source.
     pub(super) async fn refuse(&self, cx: &Context<'_>, why: Mismatch) -> Result<()> {
         self.windows.borrow_mut().clear();
         let refused = self.source.borrow_mut().take().map(|source| source.name()).unwrap_or_default();

@@ -1,8 +1,9 @@
-//! The unfinished file beside a target, and the list of what has come of it.
+//! The unfinished file next to a target, and the list of the ranges that have arrived.
 //!
-//! The list is a file of its own, to which lines are added; a line that a kill has cut is ignored. Bytes are written before the line
-//! that says so. After a crash of the system, the disk may have the line and not the bytes, so a range counts only if the system
-//! has not been started since, or if the bytes had been flushed before.
+//! The list is a separate file to which lines are appended; a line that was cut off by a kill is ignored.
+//! Bytes are written before the line that lists them. After a crash of the system, the disk may have the line
+//! but not the bytes. A range therefore counts only if the system has not been restarted since, or if the
+//! bytes were flushed before.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,9 +16,9 @@ use modelfmt_core::source::folder_of;
 
 use super::names::ENDING;
 
-/// The longest list that is read.
+/// The maximum length of a list that is read.
 const MAX_LOG: u64 = 64 << 20;
-/// How many bytes are written between two flushes.
+/// The number of bytes that are written between two flushes.
 const FLUSH: u64 = 1 << 30;
 
 /// A target that is not complete.
@@ -29,10 +30,10 @@ pub(super) struct Part {
     log: Option<Log>,
 }
 
-/// The paths of the unfinished file and of its list.
+/// Returns the paths of the unfinished file and of its list.
 pub(super) fn paths(target: &Path) -> (PathBuf, PathBuf) {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    // A name may be as long as the file system allows, so that ours would be too long.
+    // The name of the target may be as long as the file system allows, so that our name would be too long.
     let name = match name.len() > 200 {
         true => {
             blake3_tree::hash(name.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
@@ -43,7 +44,7 @@ pub(super) fn paths(target: &Path) -> (PathBuf, PathBuf) {
     (folder.join(format!(".{name}{ENDING}")), folder.join(format!(".{name}{ENDING}-log")))
 }
 
-/// Opens a file for writing that is no link, and locks it.
+/// Opens a file for writing and locks it. If `may_be_link` is false, fails for a link.
 pub(super) fn open_locked(path: &Path, is_new: bool, may_be_link: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(is_new);
@@ -66,7 +67,8 @@ pub(super) fn open_locked(path: &Path, is_new: bool, may_be_link: bool) -> io::R
             let why = "another process is fetching it; wait until it is done";
             Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
         }
-        // Between open and lock, its owner may have completed it, so that another file has the name now, or none.
+        // Between opening and locking, the process that owned the file may have completed it, so that another
+        // file, or no file, has its name now.
         _ if !is_at(&file, path, may_be_link) => {
             let why = "another process has just changed it; try again";
             Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
@@ -76,7 +78,7 @@ pub(super) fn open_locked(path: &Path, is_new: bool, may_be_link: bool) -> io::R
     }
 }
 
-/// Whether the path leads to an open file.
+/// Checks whether the path leads to this open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path, may_be_link: bool) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -92,7 +94,8 @@ fn is_at(_: &File, path: &Path, _: bool) -> bool {
     path.is_file() // an open file cannot be renamed away there
 }
 
-/// Fails if a file of that size cannot be, or if the disk has not the room for what is to be fetched, where the system tells it.
+/// Fails if no file can have this size, or if the disk has no room for what will be fetched, as far as the
+/// system can tell.
 fn check_room(folder: &Path, size: u64, wanted: u64) -> io::Result<()> {
     if i64::try_from(size).is_err() {
         let why = format!("the server says that the file has {size} bytes, which no file can have");
@@ -102,11 +105,12 @@ fn check_room(folder: &Path, size: u64, wanted: u64) -> io::Result<()> {
 }
 
 impl Part {
-    /// The unfinished file of a target, and the ranges that it has. `key` says what it is a part of: with another key, it begins
-    /// anew. Without a key, nothing is listed.
+    /// Opens the unfinished file of a target, and returns the ranges that it has. `key` identifies the whole
+    /// file: if the unfinished file has another key, it is started again. Without a key, no ranges are
+    /// listed.
     pub(super) fn open(target: &Path, size: u64, key: Option<&str>) -> io::Result<(Self, Vec<Range<u64>>)> {
         let (path, log_path) = paths(target);
-        let found = key.map(|key| came(&log_path, key, size)).unwrap_or_default();
+        let found = key.map(|key| arrived(&log_path, key, size)).unwrap_or_default();
         let had = found.iter().map(|range| range.end.saturating_sub(range.start)).sum();
         check_room(folder_of(target), size, size.saturating_sub(had))?;
         let file = open_locked(&path, true, false)?;
@@ -124,17 +128,17 @@ impl Part {
         Ok((Self { file, path, target: target.to_owned(), log }, found))
     }
 
-    /// The path of the unfinished file.
+    /// Returns the path of the unfinished file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether what comes is listed, so that a fetch that was stopped goes on.
+    /// Checks whether the ranges that arrive are listed, so that a stopped fetch can continue.
     pub(super) const fn is_listed(&self) -> bool {
         self.log.is_some()
     }
 
-    /// Notes that a range was written.
+    /// Records that a range was written.
     pub(super) fn note(&mut self, range: Range<u64>) -> io::Result<()> {
         match &mut self.log {
             Some(log) => log.add(range, &self.file),
@@ -142,7 +146,7 @@ impl Part {
         }
     }
 
-    /// Removes the unfinished file: nothing of it is right.
+    /// Removes the unfinished file, because nothing in it is correct.
     pub(super) fn remove(mut self) -> io::Result<()> {
         self.log = None;
         let (_, log_path) = paths(&self.target);
@@ -150,7 +154,7 @@ impl Part {
         remove(&self.path)
     }
 
-    /// Gives the complete file its name.
+    /// Gives the complete file its final name.
     pub(super) fn finish(mut self, size: u64, may_replace: bool) -> io::Result<()> {
         if let Some(log) = &mut self.log {
             log.flush()?;
@@ -174,7 +178,7 @@ impl Part {
     }
 }
 
-/// Removes a file that may not exist.
+/// Removes a file, if it exists.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -182,23 +186,23 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The list of the ranges that have come.
+/// The list of the ranges that have arrived.
 #[derive(Debug)]
 struct Log {
     file: File,
     len: u64,
-    /// Ranges that were written and are not in the list yet.
+    /// The ranges that were written and are not in the list yet.
     pending: Vec<Range<u64>>,
     pending_len: u64,
-    /// How many bytes may be missing in the list.
+    /// The number of bytes that may be missing from the list.
     step: u64,
     unflushed: u64,
-    /// A flush that is running, and how much of the list it will make safe.
+    /// A running flush, and the length of the list that will be safe after it.
     flushing: Option<(u64, JoinHandle<io::Result<()>>)>,
 }
 
 impl Log {
-    /// Begins a list with ranges that are on the disk.
+    /// Starts a list with ranges that are on the disk.
     fn begin(path: PathBuf, key: &str, size: u64, found: &[Range<u64>]) -> io::Result<Self> {
         let mut text = line(&format!("is {key} {size}")) + &line(&format!("boot {}", boot()));
         for range in found {
@@ -231,7 +235,7 @@ impl Log {
         self.sync(data)
     }
 
-    /// Writes the lines that are due.
+    /// Writes the pending lines.
     fn flush(&mut self) -> io::Result<()> {
         let pending = std::mem::take(&mut self.pending);
         self.pending_len = 0;
@@ -246,7 +250,7 @@ impl Log {
         Ok(())
     }
 
-    /// Flushes the bytes from time to time, on a thread of its own.
+    /// Flushes the bytes from time to time, on a separate thread.
     fn sync(&mut self, data: &File) -> io::Result<()> {
         if let Some((len, flushing)) = self.flushing.take_if(|(_, flushing)| flushing.is_finished())
             && matches!(flushing.join(), Ok(Ok(())))
@@ -271,7 +275,7 @@ impl Drop for Log {
     }
 }
 
-/// A line, with a checksum.
+/// Formats a line with a checksum.
 fn line(text: &str) -> String {
     format!("{} {text}\n", check_of(text))
 }
@@ -280,25 +284,26 @@ fn check_of(text: &str) -> String {
     blake3_tree::hash(text.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What distinguishes the runs of the system; empty if it does not say.
+/// Returns what identifies the present run of the system; empty if the system does not state it.
 fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.chars().filter(char::is_ascii_hexdigit).collect()
 }
 
-/// The ranges of a list that certainly were written.
-fn came(path: &Path, key: &str, size: u64) -> Vec<Range<u64>> {
+/// Returns the ranges in a list that certainly were written.
+fn arrived(path: &Path, key: &str, size: u64) -> Vec<Range<u64>> {
     parse(&read(path), key, size, &boot())
 }
 
-/// The text of a list; empty if there is none.
+/// Returns the text of a list; empty if there is none.
 fn read(path: &Path) -> String {
     let is_small = fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MAX_LOG);
     let text = if is_small { fs::read(path).unwrap_or_default() } else { Vec::new() };
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// How many bytes an unfinished file has that is not a part of what `key` and `size` say.
+/// Returns the size of an unfinished file that belongs to another file than the one with this key and size;
+/// otherwise 0.
 pub(super) fn of_another(target: &Path, key: &str, size: u64) -> u64 {
     let (path, log) = paths(target);
     if !path.exists() {
@@ -314,15 +319,15 @@ pub(super) fn of_another(target: &Path, key: &str, size: u64) -> u64 {
     parse(&text, of, len, &boot()).iter().map(|range| range.end - range.start).sum()
 }
 
-/// Whether a list says that all of a file has come.
+/// Checks whether a list says that all of a file has arrived.
 pub(super) fn is_complete(target: &Path, key: &str, size: u64) -> bool {
-    matches!(came(&paths(target).1, key, size).as_slice(), [all] if *all == (0..size))
+    matches!(arrived(&paths(target).1, key, size).as_slice(), [all] if *all == (0..size))
 }
 
-/// Whether there is an unfinished file with something of that key.
+/// Checks whether there is an unfinished file with ranges for this key.
 pub(super) fn has_some(target: &Path, key: &str, size: u64) -> bool {
     let (path, log) = paths(target);
-    path.exists() && !came(&log, key, size).is_empty()
+    path.exists() && !arrived(&log, key, size).is_empty()
 }
 
 fn parse(text: &str, key: &str, size: u64, now: &str) -> Vec<Range<u64>> {
@@ -355,7 +360,8 @@ fn parse(text: &str, key: &str, size: u64, now: &str) -> Vec<Range<u64>> {
     merged(found.into_iter().filter(|(at, _)| is_same_run || *at < safe).map(|(_, range)| range).collect())
 }
 
-/// What is not in these disjoint, ascending ranges, of a file of that length.
+/// Returns the ranges of a file of this size that are not in `found`, whose ranges are disjoint and
+/// ascending.
 pub(super) fn missing(found: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
     let mut at = 0;
     let mut missing = Vec::new();
@@ -402,7 +408,7 @@ mod tests {
     fn a_list_counts_as_far_as_it_is_whole() {
         let text = log();
         assert_eq!(parse(&text, "k", 100, "b"), [0..30, 50..60]);
-        // After a crash of the system, what was flushed.
+        // After a crash of the system, only the flushed ranges count.
         assert_eq!(parse(&text, "k", 100, "c"), [0..10, 50..60]);
         assert_eq!(parse(&text, "k", 100, ""), [0..10, 50..60]);
         for (key, size) in [("other", 100), ("k", 99)] {

@@ -1,4 +1,4 @@
-//! What is to be fetched: pieces that are missing or wrong, as requests.
+//! Plans requests for the pieces that are missing or wrong.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -15,28 +15,29 @@ use super::error::{FetchError, Result};
 use super::local::{Local, Tree};
 use super::outboard::Outboard;
 
-/// Bytes between two wrong pieces that are fetched with them, rather than with another request.
+/// The maximum gap in bytes between two wrong pieces that are fetched in one request.
 pub(super) const GAP: u64 = 64 << 10;
 
 /// A range for one request.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) range: Range<u64>,
-    /// What checks its groups; without, the bytes are taken as they come.
+    /// The page that checks its groups. Without a page, bytes are taken as they arrive.
     pub(super) page: Option<Arc<Page>>,
-    /// The numbers of servers that had it wrong.
+    /// The numbers of servers that sent wrong bytes for it.
     pub(super) not: Vec<usize>,
 }
 
-/// The length of requests, for a file of that length: enough of them for all connections.
+/// Returns the length of requests for a file of this size, so that there are enough of them for all
+/// connections.
 pub(super) fn request_len(cx: &Context<'_>, size: u64) -> u64 {
     let most = (cx.store.piece() as u64).max(GROUP);
-    let shares = size / u64::from(cx.store.options().requests).max(1);
+    let shares = size / u64::from(cx.store.options().requests_in_flight).max(1);
     let len = shares.max(1 << 20).min(most);
     (len - len % GROUP).max(GROUP)
 }
 
-/// Ranges that are disjoint and in ascending order, with gaps of up to `gap` bytes between them.
+/// Joins ranges, which must be disjoint and ascending, over gaps of up to `gap` bytes.
 fn joined(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
     let mut wide: Vec<Range<u64>> = Vec::new();
     for range in ranges {
@@ -48,7 +49,7 @@ fn joined(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
     wide
 }
 
-/// The jobs for the ranges of a page, joined over gaps.
+/// Returns the jobs for the ranges of a page, joined over gaps.
 fn jobs(ranges: &[Range<u64>], page: &Arc<Page>, len: u64, gap: u64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for range in joined(ranges, gap) {
@@ -62,16 +63,16 @@ fn jobs(ranges: &[Range<u64>], page: &Arc<Page>, len: u64, gap: u64) -> Vec<Job>
     jobs
 }
 
-/// Where jobs come from.
+/// The source of jobs.
 pub(super) enum Plan<'a> {
-    /// These ranges.
+    /// A list of ranges.
     Listed(Listed),
-    /// They come from comparing trees.
+    /// A comparison of trees.
     Compared(Box<Compared<'a>>),
 }
 
 impl Plan<'_> {
-    /// The next jobs; `None` at the end.
+    /// Returns the next jobs; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Job>>> {
         match self {
             Self::Listed(listed) => Ok(listed.next()),
@@ -80,7 +81,7 @@ impl Plan<'_> {
     }
 }
 
-/// Ranges, of which a few jobs are made at a time: a server may say that a file has any length.
+/// Ranges from which a few jobs are made at a time, because a server may claim any length for a file.
 pub(super) struct Listed {
     ranges: VecDeque<Range<u64>>,
     /// The length of a request.
@@ -88,7 +89,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Ranges that are disjoint and in ascending order, in requests of that length.
+    /// Takes ranges, which must be disjoint and ascending, for requests of this length.
     pub(super) fn new(ranges: &[Range<u64>], len: u64, gap: u64) -> Self {
         Self { ranges: joined(ranges, gap).into(), len: len.max(1) }
     }
@@ -110,25 +111,25 @@ impl Listed {
     }
 }
 
-/// Compares the tree of a file of this machine with the one that the outboard proves.
+/// Compares the tree of a local file with the tree that the outboard proves.
 pub(super) struct Compared<'a> {
     pub(super) cx: &'a Context<'a>,
     pub(super) differences: Differences,
-    /// The tree of the file that is there, if there is one.
+    /// The tree of the local file, if there is one.
     pub(super) tree: Option<&'a Tree>,
     pub(super) outboard: &'a Outboard,
-    /// A file to repair, whose wrong groups are counted.
+    /// The path and the file, if a file is repaired. Its wrong groups are counted.
     pub(super) damaged: Option<(&'a Path, &'a File)>,
     pub(super) len: u64,
     pub(super) counts: &'a Counts,
 }
 
-/// What comparing has found.
+/// Counts of what the comparison has found.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Bytes that are asked for.
+    /// The number of bytes that are requested.
     pub(super) asked: Cell<u64>,
-    /// Groups that were there and wrong.
+    /// The number of groups that exist and are wrong.
     pub(super) bad: Cell<u64>,
 }
 
@@ -141,7 +142,7 @@ impl Compared<'_> {
             let bad = present(file, &found.ranges).map_err(FetchError::local(path))?;
             self.counts.bad.set(self.counts.bad.get().saturating_add(bad));
         }
-        // Of an unfinished file, what came is not fetched again.
+        // For an unfinished file, bytes that have arrived are not fetched again.
         let gap = if self.damaged.is_some() { GAP } else { 0 };
         let jobs = jobs(&found.ranges, &found.page, self.len, gap);
         let asked = jobs.iter().map(|job| job.range.end - job.range.start).sum::<u64>();
@@ -150,7 +151,7 @@ impl Compared<'_> {
     }
 }
 
-/// The groups of the next part that differ.
+/// Returns the differing groups of the next part.
 async fn differing(
     cx: &Context<'_>,
     differences: &mut Differences,
@@ -170,7 +171,7 @@ async fn differing(
     Ok(None)
 }
 
-/// Whether anything of a file is right.
+/// Checks whether any part of a file is correct.
 pub(super) async fn has_right(
     cx: &Context<'_>,
     mut differences: Differences,
@@ -190,7 +191,8 @@ pub(super) async fn has_right(
     Ok(at != size)
 }
 
-/// How many groups of these ranges are there at all: neither beyond the end of the file nor a hole.
+/// Returns how many groups in these ranges exist at all: they are neither beyond the end of the file nor
+/// holes.
 fn present(file: &File, ranges: &[Range<u64>]) -> std::io::Result<u64> {
     let real = file.metadata()?.len();
     let source = Local::new(file, real)?;
@@ -225,7 +227,7 @@ mod tests {
         assert_eq!(listed(&[0..10, 20..30], 1 << 20, 0), [0..10, 20..30]);
         assert_eq!(listed(&[0..25], 10, GAP), [0..10, 10..20, 20..25]);
         assert!(listed(&[], 10, GAP).is_empty());
-        // Of any length, a few at a time.
+        // For ranges of any length, a few jobs are made at a time.
         let mut endless = Listed::new(&[0..u64::MAX], 1, GAP);
         assert_eq!(endless.next().map(|jobs| jobs.len()), Some(64));
     }

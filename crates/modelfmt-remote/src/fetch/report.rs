@@ -1,56 +1,58 @@
-//! What a fetch did.
+//! The result of a fetch.
 
 use std::path::PathBuf;
 
-/// What was fetched, and what was there already.
+/// What was fetched, and what existed already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fetched {
-    /// The file, or the folder of several.
+    /// The file, or the folder of several files.
     pub path: PathBuf,
-    /// The length in bytes; of several files, the sum.
+    /// The length in bytes; for several files, the sum.
     pub size: u64,
-    /// Right bytes that were there and were not fetched.
+    /// The number of correct bytes that existed and were not fetched.
     pub kept: u64,
-    /// Bytes of the file that came from servers, wrong ones included. The outboard's are not counted.
+    /// The number of bytes of the file that came from servers, including wrong ones, without the outboard.
     pub fetched: u64,
-    /// Pieces that were there and wrong.
+    /// The number of pieces that existed and were wrong.
     pub bad: u64,
-    /// Requests, those for the length and the outboard included.
+    /// The number of requests, including those for the length and the outboard.
     pub requests: u64,
     /// The servers.
     pub sources: Vec<FetchSource>,
-    /// How the bytes were checked; `None` if nothing was known to check by. For several files, the weakest check of all.
+    /// How the bytes were checked; `None` if there was nothing to check them by. For several files, the
+    /// weakest check of all.
     pub checked_by: Option<CheckedBy>,
     /// For a set or a folder, each file.
     pub files: Vec<Self>,
-    /// What the user should know, such as servers that were given up.
+    /// Notes for the user, such as servers that were given up.
     pub notes: Vec<String>,
 }
 
-/// How far a fetch is.
+/// The progress of a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FetchProgress {
-    /// Bytes that are in place and right. While a file of this machine is checked: bytes that were looked at.
+    /// The number of correct bytes that have been written. While a local file is checked, the number of bytes
+    /// that were checked.
     pub done: u64,
-    /// Bytes in place that the same call does not fetch again if this one is stopped now.
+    /// The number of written bytes that the same call will not fetch again if this one is stopped now.
     pub kept: u64,
-    /// The length of all files, as far as it is known: of several files, it grows.
+    /// The length of all files, as far as it is known. With several files, it grows.
     pub total: u64,
-    /// Whether a file of this machine is being checked.
+    /// Whether a local file is being checked.
     pub is_checking: bool,
 }
 
-/// A server and what came from it.
+/// A server, and what came from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FetchSource {
     /// The URL, without secrets.
     pub url: String,
-    /// The bytes of the file that came from it.
+    /// The number of bytes of the file that came from it.
     pub bytes: u64,
-    /// Pieces from it that were wrong.
+    /// The number of pieces from it that were wrong.
     pub refused: u64,
 }
 
@@ -60,16 +62,16 @@ pub struct FetchSource {
 pub enum CheckedBy {
     /// A BLAKE3 hash of the whole file, given by the caller.
     B3,
-    /// A SHA-256 of the whole file, stated by a hub or the index of a set.
+    /// A SHA-256 of the whole file, stated by Hugging Face or by the index of a set.
     Sha256,
     /// The hashes in the file itself.
     Own,
-    /// Nothing but the entity tag: all bytes are of one version.
+    /// Only the entity tag: all bytes are of one version.
     Etag,
 }
 
 impl CheckedBy {
-    /// The word for it in JSON.
+    /// Returns the word for JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,7 +84,7 @@ impl CheckedBy {
 }
 
 impl Fetched {
-    /// The sums over several files.
+    /// Sums the reports of several files.
     pub(super) fn of_files(path: PathBuf, files: Vec<Self>, notes: Vec<String>) -> Self {
         let sum = |number: fn(&Self) -> u64| files.iter().map(number).fold(0, u64::saturating_add);
         let mut sources: Vec<FetchSource> = Vec::new();

@@ -1,4 +1,4 @@
-//! Which files of a listed folder are fetched.
+//! Selects the files of a listed folder that are fetched.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::set::Member;
 use crate::error::{Error, Fault};
 use crate::url::Location;
 
-/// Weights in forms that a repository has beside safetensors.
+/// The extensions of weights that a repository may have in addition to safetensors.
 const OTHER_FORMS: [&str; 6] = [".bin", ".pth", ".pt", ".onnx", ".h5", ".msgpack"];
 
-/// The files of a folder that are to be fetched, of those that are listed.
+/// Selects the files to fetch from the listed files of a folder.
 pub(super) fn members(cx: &Context<'_>, place: &Location, listed: Vec<Member>) -> Result<Vec<Member>> {
     let names: Vec<&str> = listed.iter().map(|member| &*member.name).collect();
     names::check(&place.to_string(), names.iter().copied())?;
@@ -42,7 +42,8 @@ pub(super) fn members(cx: &Context<'_>, place: &Location, listed: Vec<Member>) -
     Ok(listed.map(|(_, member)| member).collect())
 }
 
-/// The numbers of the files that are to be fetched, and of those that are left out because their weights are there in safetensors.
+/// Returns the numbers of the files to fetch, and of the files that are left out because their weights exist
+/// as safetensors.
 fn chosen(names: &[&str], include: &[String], exclude: &[String]) -> Result<(Vec<usize>, Vec<usize>)> {
     let globs = |patterns: &[String]| {
         Globs::new(patterns.iter().cloned()).map_err(|error| FetchError::Usage(error.to_string().into()))
@@ -53,7 +54,8 @@ fn chosen(names: &[&str], include: &[String], exclude: &[String]) -> Result<(Vec
         let is_included = if include.is_empty() { !is_hidden(name) } else { included.is_match(name) };
         is_included && !excluded.is_match(name)
     };
-    // Weights in another form are the same only if the safetensors are in their folder, or in one above.
+    // Weights in another format are the same only if the safetensors are in the same folder, or in a folder
+    // above it.
     let folder = |name: &str| name.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
     let safetensors = names.iter().filter(|name| name.ends_with(".safetensors") && is_asked_for(name));
     let safetensors: BTreeSet<String> = safetensors.map(|name| folder(name)).collect();
@@ -97,7 +99,7 @@ mod tests {
         );
         assert_eq!(names(&all, &[], &["*.json"]).0, ["m.safetensors"]);
         assert!(chosen(&[], &["[".to_owned()], &[]).is_err());
-        // What is not fetched stands for nothing, and neither does what is in a folder below.
+        // Safetensors that are excluded, or are in a subfolder, do not make other weights redundant.
         assert_eq!(names(&all, &[], &["*.safetensors"]).0, ["config.json", "m.bin", "onnx/m.onnx"]);
         assert_eq!(
             names(&["m.bin", "1_Dense/m.safetensors", "1_Dense/m.bin"], &[], &[]).0,

@@ -1,4 +1,5 @@
-//! Several files: the files of a set, which its index names, those of a split of GGUF, and those of a folder of a hub.
+//! Fetches several files: the files of a set, which its index names, of a split GGUF, or of a Hugging Face
+//! repository.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -15,17 +16,17 @@ use super::context::Context;
 use super::error::{FetchError, Result};
 use super::mirror::Mirrors;
 use super::names::{self, ENDING};
+use super::one_file;
 use super::report::{CheckedBy, Fetched};
-use super::single;
 use super::target::in_folder;
-use super::wanted::{Before, Wanted, hash_of, stamp_of};
+use super::wanted::{Previous, Wanted, hash_of, stamp_of};
 use crate::url::Location;
 use crate::web::hash_of_hex;
 
-/// The longest index of a set.
+/// The maximum length of the index of a set.
 const MAX_INDEX: u64 = 64 << 20;
 
-/// A file of several.
+/// One of several files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
     /// The path in the folder.
@@ -34,7 +35,7 @@ pub(super) struct Member {
     pub(super) sha256: Option<[u8; 32]>,
 }
 
-/// The names of all files of the split of GGUF that a name is of: `NAME-00001-of-00003.gguf`.
+/// Returns the names of all files of the split GGUF that this name belongs to: `NAME-00001-of-00003.gguf`.
 pub(super) fn split_of(name: &str) -> Option<Vec<String>> {
     let stem = name.strip_suffix(".gguf")?;
     let (rest, count) = stem.rsplit_once("-of-")?;
@@ -45,7 +46,7 @@ pub(super) fn split_of(name: &str) -> Option<Vec<String>> {
     is_one.then(|| (1..=count).map(|number| format!("{base}-{number:05}-of-{count:05}.gguf")).collect())
 }
 
-/// The index of a set: its bytes, and what it names.
+/// The index of a set: its bytes, and the files that it names.
 pub(super) struct Index {
     name: String,
     bytes: Vec<u8>,
@@ -54,7 +55,8 @@ pub(super) struct Index {
     requests: u64,
 }
 
-/// Reads what may be the index of a set, from the first URL that answers. `None` if it is none.
+/// Reads a file that may be the index of a set, from the first URL that responds. `None` if it is not an
+/// index.
 pub(super) async fn index(cx: &Context<'_>, places: &[Location]) -> Result<Option<Index>> {
     let Some(name) = places.first().map(Location::file_name).filter(|name| may_be_index(name)) else {
         return Ok(None);
@@ -103,7 +105,7 @@ fn may_be_index(name: &str) -> bool {
     name.ends_with(".json") || name.ends_with(".apr")
 }
 
-/// The SHA-256s of files that an index states.
+/// Returns the SHA-256s of files that an index states.
 fn hashes_in(bytes: &[u8]) -> BTreeMap<String, [u8; 32]> {
     let Ok(index) = json::parse(bytes) else { return BTreeMap::new() };
     let lists = index.as_object().into_iter().flat_map(|object| object.iter().map(|(_, value)| value));
@@ -116,7 +118,7 @@ fn hashes_in(bytes: &[u8]) -> BTreeMap<String, [u8; 32]> {
 }
 
 impl Index {
-    /// Fetches the files of the set, and then writes the index, with which the set is complete.
+    /// Fetches the files of the set, and then writes the index, which completes the set.
     pub(super) async fn fetch(self, cx: &Context<'_>, folder: &Path) -> Result<Fetched> {
         let path = in_folder(folder, &self.name)?;
         let is_there = fs::symlink_metadata(&path).is_ok();
@@ -127,8 +129,8 @@ impl Index {
         }
         let mut files = members(cx, folder, &self.name, &self.members).await?;
         let size = self.bytes.len() as u64;
-        cx.expect(size);
-        cx.came(size)?;
+        cx.add_to_total(size);
+        cx.count_written(size)?;
         if !is_same {
             write(&path, &self.bytes).map_err(FetchError::local(&path))?;
         }
@@ -146,8 +148,8 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.commit()
 }
 
-/// Fetches files into a folder, one after the other. Those that are complete are listed until all are, so that the same call goes
-/// on.
+/// Fetches files into a folder, one after the other. Complete files are recorded until all are complete, so
+/// that the same call can continue.
 pub(super) async fn members(
     cx: &Context<'_>,
     folder: &Path,
@@ -158,31 +160,31 @@ pub(super) async fn members(
     let mut files = Vec::new();
     for member in members {
         let target = in_folder(folder, &member.name)?;
-        // What was changed since it came is another's.
-        let is_as_it_came = |before: &&Before| stamp_of(&target).is_ok_and(|now| now == before.stamp);
-        let before = record.done.get(&member.name).filter(is_as_it_came).cloned();
+        // A file that was changed after it arrived belongs to somebody else.
+        let is_unchanged = |previous: &&Previous| stamp_of(&target).is_ok_and(|now| now == previous.stamp);
+        let previous = record.done.get(&member.name).filter(is_unchanged).cloned();
         let (places, sha256) = (member.places.clone(), member.sha256);
-        let wanted = Wanted { places, target, pin: None, sha256, before, is_in_folder: true };
-        let (fetched, tag) = single::fetch(cx, &wanted).await?;
+        let wanted = Wanted { places, target, pin: None, sha256, previous, is_in_folder: true };
+        let (fetched, tag) = one_file::fetch(cx, &wanted).await?;
         let tag = tag.map(|tag| hash_of(&tag)).unwrap_or_default();
         let stamp = stamp_of(&wanted.target)?;
-        record.add(&member.name, Before { size: fetched.size, tag, stamp })?;
+        record.add(&member.name, Previous { size: fetched.size, tag, stamp })?;
         files.push(fetched);
     }
     Ok(files)
 }
 
-/// Forgets which files of a set are complete: all are.
+/// Removes the record of complete files: all files are complete.
 pub(super) fn done(folder: &Path, list: &str) -> Result<()> {
     let path = Record::path(folder, list);
     super::part::remove(&path).map_err(FetchError::local(&path))
 }
 
-/// The list of the files of a set that are complete, while others are not.
+/// The record of the complete files of a set, while others are incomplete.
 struct Record {
     path: PathBuf,
     file: File,
-    done: BTreeMap<String, Before>,
+    done: BTreeMap<String, Previous>,
 }
 
 impl Record {
@@ -204,22 +206,22 @@ impl Record {
         Ok(Self { done, file, path: path.clone() })
     }
 
-    fn add(&mut self, name: &str, before: Before) -> Result<()> {
-        if self.done.get(name) == Some(&before) {
+    fn add(&mut self, name: &str, previous: Previous) -> Result<()> {
+        if self.done.get(name) == Some(&previous) {
             return Ok(());
         }
-        let tag = if before.tag.is_empty() { "-" } else { &before.tag };
-        let text = format!("{} {tag} {} {name}", before.size, before.stamp);
+        let tag = if previous.tag.is_empty() { "-" } else { &previous.tag };
+        let text = format!("{} {tag} {} {name}", previous.size, previous.stamp);
         let check = hash_of(&text);
-        // A line that a kill has cut must not take the next one with it.
+        // If a kill has cut off a line, the next line must not be lost with it.
         let line = format!("\n{check} {text}\n");
         self.file.write_all(line.as_bytes()).map_err(FetchError::local(&self.path))?;
-        self.done.insert(name.to_owned(), before);
+        self.done.insert(name.to_owned(), previous);
         Ok(())
     }
 }
 
-fn parse(line: &str) -> Option<(String, Before)> {
+fn parse(line: &str) -> Option<(String, Previous)> {
     let (check, text) = line.split_once(' ')?;
     if hash_of(text) != check {
         return None;
@@ -227,8 +229,8 @@ fn parse(line: &str) -> Option<(String, Before)> {
     let mut words = text.splitn(4, ' ');
     let (size, tag, stamp, name) = (words.next()?, words.next()?, words.next()?, words.next()?);
     let tag = if tag == "-" { "" } else { tag };
-    let before = Before { size: size.parse().ok()?, tag: tag.to_owned(), stamp: stamp.to_owned() };
-    Some((name.to_owned(), before))
+    let previous = Previous { size: size.parse().ok()?, tag: tag.to_owned(), stamp: stamp.to_owned() };
+    Some((name.to_owned(), previous))
 }
 
 #[cfg(test)]
@@ -253,17 +255,17 @@ mod tests {
     #[test]
     fn complete_files_are_listed() {
         let folder = tempfile::tempdir().unwrap();
-        let before = |size, tag: &str| Before { size, tag: tag.to_owned(), stamp: "1-2".to_owned() };
+        let previous = |size, tag: &str| Previous { size, tag: tag.to_owned(), stamp: "1-2".to_owned() };
         let mut record = Record::open(folder.path(), "list").unwrap();
-        record.add("a b", before(5, "t")).unwrap();
-        record.add("no tag", before(6, "")).unwrap();
+        record.add("a b", previous(5, "t")).unwrap();
+        record.add("no tag", previous(6, "")).unwrap();
         record.file.write_all(b"abc cut").unwrap();
-        record.add("c", before(7, "x")).unwrap();
+        record.add("c", previous(7, "x")).unwrap();
         let found = Record::open(folder.path(), "list").unwrap().done;
         assert_eq!(found.len(), 3);
         assert_eq!(
             (&found["a b"], &found["no tag"], &found["c"]),
-            (&before(5, "t"), &before(6, ""), &before(7, "x"))
+            (&previous(5, "t"), &previous(6, ""), &previous(7, "x"))
         );
         assert!(Record::open(folder.path(), "other").unwrap().done.is_empty());
         done(folder.path(), "list").unwrap();

@@ -1,4 +1,5 @@
-//! Where files go: the path of a single file, and the files of a folder, in which no link is followed.
+//! The paths that files are written to: the path of a single file, and the files in a folder. Within a
+//! folder, no link is followed.
 
 use std::fs;
 use std::io;
@@ -7,17 +8,17 @@ use std::path::{Path, PathBuf};
 use super::error::{FetchError, Result};
 use super::names;
 
-/// Whether a path names a folder: it is one, or ends like one.
+/// Checks whether a path names a folder: it is a folder, or ends like one.
 pub(super) fn is_folder(out: &Path) -> bool {
     let text = out.as_os_str().as_encoded_bytes();
     text.last().is_some_and(|last| *last == b'/' || std::path::is_separator(char::from(*last)))
         || out.is_dir()
 }
 
-/// The path of a file in the target folder. Makes the folders above it.
+/// Returns the path of a file in the target folder, and creates the folders above it.
 ///
 /// # Errors
-/// If one of them is a link, or cannot be made.
+/// If one of these folders is a link, or cannot be created.
 pub(super) fn in_folder(folder: &Path, name: &str) -> Result<PathBuf> {
     if let Some(why) = names::fault_of(name) {
         return Err(FetchError::Name { list: "the URL".into(), name: name.into(), why });

@@ -1,4 +1,4 @@
-//! A file that is to be fetched, and what is known of it before a server is asked.
+//! A file to fetch, and what is known about it before a server is asked.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -10,32 +10,35 @@ use super::part::{self, open_locked};
 use super::report::{CheckedBy, Fetched};
 use crate::url::Location;
 
-/// A file that is to be fetched.
+/// A file to fetch.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     /// The servers that have it.
     pub(super) places: Vec<Location>,
     pub(super) target: PathBuf,
     pub(super) pin: Option<[u8; 32]>,
-    /// Its SHA-256, as a list of files states it.
+    /// Its SHA-256, if a list of files states it.
     pub(super) sha256: Option<[u8; 32]>,
-    /// If the file came before, for the same set, and nobody has changed it since: what is known of it. It may be replaced.
-    pub(super) before: Option<Before>,
-    /// Whether the target is in a folder in which no link is followed.
+    /// What is known about the file if it arrived before, for the same set, and nobody has changed it since.
+    /// It may then be replaced.
+    pub(super) previous: Option<Previous>,
+    /// Whether the target is in a folder within which no link is followed.
     pub(super) is_in_folder: bool,
 }
 
-/// A file that came before, while others of its set are missing.
+/// A file that arrived before, while other files of its set are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Before {
+pub(super) struct Previous {
     pub(super) size: u64,
-    /// What identified its version, hashed; empty if the server did not say.
+    /// The hash of what identified its version; empty if the server stated nothing.
     pub(super) tag: String,
-    /// What the system says of the file when it is complete. If that has changed, the file is another's.
+    /// What the system states about the complete file. If this has changed, the file belongs to somebody
+    /// else.
     pub(super) stamp: String,
 }
 
-/// What changes when a file is changed: its length, and when its bytes and its record were changed last.
+/// Returns what changes whenever a file is changed: its length, and the times when its bytes and its metadata
+/// were last changed.
 pub(super) fn stamp_of(path: &Path) -> Result<String> {
     let found = std::fs::symlink_metadata(path).map_err(FetchError::local(path))?;
     let since = |time: std::time::SystemTime| time.duration_since(std::time::UNIX_EPOCH).ok();
@@ -48,7 +51,7 @@ pub(super) fn stamp_of(path: &Path) -> Result<String> {
     Ok(format!("{}-{changed}", found.len()))
 }
 
-/// Says that what an earlier fetch has left of a file cannot be used, if it has left something.
+/// Notes that the remains of an earlier fetch of a file cannot be used, if there are any.
 pub(super) fn note_left(cx: &Context<'_>, wanted: &Wanted, key: Option<&str>, size: u64) {
     let left = part::of_another(&wanted.target, key.unwrap_or_default(), size);
     if left > 0 {
@@ -60,12 +63,12 @@ pub(super) fn note_left(cx: &Context<'_>, wanted: &Wanted, key: Option<&str>, si
 }
 
 impl Wanted {
-    /// Whether a file at the target may be replaced.
+    /// Checks whether an existing file at the target may be replaced.
     pub(super) const fn is_ours(&self) -> bool {
-        self.before.is_some()
+        self.previous.is_some()
     }
 
-    /// The target, without anything that it is checked by.
+    /// Returns a report with the target and the size, without a check.
     pub(super) fn report(&self, size: u64) -> Fetched {
         Fetched { path: self.target.clone(), size, ..Fetched::default() }
     }
@@ -74,7 +77,8 @@ impl Wanted {
         self.places.first().map(Location::to_string).unwrap_or_default()
     }
 
-    /// Opens the file at the target: to be repaired, or if it cannot be written, to see whether it is right.
+    /// Opens the file at the target: to repair it or, if it cannot be written, to check whether it is
+    /// correct.
     pub(super) fn open(&self) -> Result<File> {
         let opened = match open_locked(&self.target, false, !self.is_in_folder) {
             Err(error)
@@ -88,8 +92,8 @@ impl Wanted {
     }
 }
 
-/// The result for a file that is right as it is.
-pub(super) fn kept(
+/// Returns the result for a file that is already correct.
+pub(super) fn already_correct(
     cx: &Context<'_>,
     wanted: &Wanted,
     size: u64,
@@ -99,22 +103,22 @@ pub(super) fn kept(
     // A fetch that was stopped between its last two steps has left its list.
     let (_, log) = part::paths(&wanted.target);
     part::remove(&log).map_err(local())?;
-    cx.expect(size);
-    cx.came(size)?;
+    cx.add_to_total(size);
+    cx.count_written(size)?;
     Ok((Fetched { kept: size, checked_by: Some(checked_by), ..wanted.report(size) }, None))
 }
 
-/// A hash as it is written.
+/// Formats a hash as hexadecimal digits.
 pub(super) fn hex(hash: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What stands for the identity of a version in a list.
+/// Returns the form in which a list stores the identity of a version.
 pub(super) fn hash_of(tag: &str) -> String {
     hex(&blake3_tree::hash(tag.as_bytes()))
 }
 
-/// The file at a path, for a check.
+/// Opens the file at a path, to check it.
 pub(super) fn opened(path: &Path) -> Result<File> {
     File::open(path).map_err(FetchError::local(path))
 }

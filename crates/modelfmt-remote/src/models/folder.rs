@@ -1,4 +1,4 @@
-//! The model that a folder stands for.
+//! Finds the model in a folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,30 @@ use std::path::{Path, PathBuf};
 use modelfmt::{Error, OpenOptions};
 use modelfmt_core::source::BoxSource;
 
-use super::{judged, not_opened, shown};
+use super::{judged, open_error, shown};
 use crate::blocking::Store;
 use crate::error::Fault;
 use crate::url::Location;
 
-/// The most files of a folder that are looked at, because each costs a request.
-const LOOKED_AT: usize = 64;
+/// The maximum number of files of a folder that are opened, because each takes a request.
+const MAX_OPENED: usize = 64;
 
-/// The model in a folder, if there is exactly one. Only possible indexes of sets are looked into; other files are judged by their
-/// names.
+/// Finds the model in a folder, if there is exactly one. Only files that may be indexes of sets are opened;
+/// other files are judged by their names.
 ///
 /// # Errors
-/// [`Error::NoModel`], which names the models if there are several; other errors if the server does not list its files.
+/// [`Error::NoModel`], which names the models if there are several; other errors if the server cannot list
+/// its files.
 pub(super) fn model_in(store: &Store, folder: &Location, options: &OpenOptions) -> Result<Location, Error> {
-    let names = store.list(folder).map_err(|error| not_opened(folder, error.fault()))?;
+    let names = store.list(folder).map_err(|error| open_error(folder, error.fault()))?;
     if names.is_empty() {
-        return Err(not_opened(folder, &Fault::NotFound(404)));
+        return Err(open_error(folder, &Fault::NotFound(404)));
     }
     let is_file = |name: &String| !name.ends_with('/') && !name.starts_with('.');
     let files = names.into_iter().filter(is_file).map(PathBuf::from);
     let models: Vec<PathBuf> = files.filter(|path| modelfmt::folder::is_model_name(path)).collect();
     let indexes: Vec<PathBuf> =
-        models.iter().filter(|path| may_be_index(path)).take(LOOKED_AT).cloned().collect();
+        models.iter().filter(|path| may_be_index(path)).take(MAX_OPENED).cloned().collect();
     let open = |path: &Path| -> io::Result<BoxSource> {
         match path.to_str().filter(|_| indexes.iter().any(|index| index == path)) {
             Some(name) => {
@@ -43,7 +44,7 @@ pub(super) fn model_in(store: &Store, folder: &Location, options: &OpenOptions) 
     Ok(folder.sibling(&model.to_string_lossy()))
 }
 
-/// The model in the folder that a URL names without the final slash, if there is no file with that name.
+/// Finds the model in a folder whose URL lacks the final slash, if there is no file with that name.
 pub(super) fn model_in_unmarked(
     store: &Store,
     at: &Location,
@@ -55,7 +56,8 @@ pub(super) fn model_in_unmarked(
     has_files.then(|| model_in(store, &folder, options))
 }
 
-/// Whether a file may name others: the index of a set (one of APR2 has a name like its files), or the first file of a split.
+/// Checks whether a file may name other files: the index of a set (APR2 indexes are named like their files),
+/// or the first file of a split.
 fn may_be_index(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.ends_with(".json") || name.ends_with(".apr") || name.contains("-00001-of-")

@@ -25,14 +25,14 @@ use modelfmt::OpenOptions;
 use crate::error::{Error, Fault, Result};
 use crate::url::Location;
 
-/// Parses a path that is a URL of a file or folder; `None` if it is not one. The error for an invalid URL shows only its scheme,
-/// because the rest may be secret.
+/// Parses a path that is the URL of a file or folder; `None` if it is not a URL. The error for an invalid URL
+/// shows only its scheme, because the rest may be secret.
 ///
 /// # Errors
-/// [`Fault::Url`].
+/// [`Fault::Url`] for an invalid URL.
 pub fn location(path: &Path) -> Result<Option<Location>> {
     let Some(text) = path.to_str() else { return Ok(None) };
-    // A file may have such a name; if none does, the path is taken for a URL of an unknown kind.
+    // A local file may have such a name. If there is none, the path is taken for a URL of an unknown kind.
     if !Location::is_url(text) && (!has_scheme(text) || path.exists()) {
         return Ok(None);
     }
@@ -41,7 +41,7 @@ pub fn location(path: &Path) -> Result<Option<Location>> {
     Ok(Some(place))
 }
 
-/// Whether a text begins with a URL scheme. A single letter may be a Windows drive.
+/// Checks whether a text begins with a URL scheme. A single letter may be a Windows drive.
 fn has_scheme(text: &str) -> bool {
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme).as_bytes();
     scheme.len() > 1
@@ -49,13 +49,13 @@ fn has_scheme(text: &str) -> bool {
         && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }
 
-/// A URL as the errors of `modelfmt` show it, without the parts that may be secret.
+/// Returns a URL in the form that the errors of `modelfmt` show, without parts that may be secret.
 fn shown(at: &Location) -> std::path::PathBuf {
     at.to_string().into()
 }
 
-/// The error of opening a file, which has the file's name itself.
-fn not_opened(at: &Location, fault: &Fault) -> modelfmt::Error {
+/// Returns the error of opening a file. The error itself contains the name of the file.
+fn open_error(at: &Location, fault: &Fault) -> modelfmt::Error {
     let kind = match fault {
         Fault::NotFound(_) => io::ErrorKind::NotFound,
         Fault::Denied { .. } | Fault::NoCredentials { .. } => io::ErrorKind::PermissionDenied,
@@ -64,16 +64,16 @@ fn not_opened(at: &Location, fault: &Fault) -> modelfmt::Error {
     modelfmt::Error::Open { path: shown(at), source: io::Error::new(kind, fault.clone()) }
 }
 
-/// The options for a file at a URL. Nothing is asked of a server if a policy refuses the URL.
+/// Returns the options for a file at a URL. If a policy refuses the URL, no request is made.
 #[cfg(feature = "policy")]
 fn judged(at: &Location, options: &OpenOptions) -> std::result::Result<OpenOptions, modelfmt::Error> {
-    if let Some(policy) = options.judged_by() {
+    if let Some(policy) = options.get_policy() {
         policy.check_url(&at.whole())?;
     }
     Ok(options.clone().at_url(at.whole()))
 }
 
-/// Without the feature, there is no policy.
+/// Returns the options unchanged: without the feature, there is no policy.
 #[cfg(not(feature = "policy"))]
 #[allow(clippy::unnecessary_wraps, reason = "as with the feature")]
 fn judged(_: &Location, options: &OpenOptions) -> std::result::Result<OpenOptions, modelfmt::Error> {

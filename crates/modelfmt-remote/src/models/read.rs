@@ -1,4 +1,4 @@
-//! Opening and verifying.
+//! Opens and verifies models.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use modelfmt::{Error, Execution, Model, OpenOptions, Pin, VerifyLevel};
 use modelfmt_core::source::{BoxSource, Files, SharedFiles, shared_files};
 
 use super::folder::{model_in, model_in_unmarked};
-use super::{judged, not_opened, shown};
+use super::{judged, open_error, shown};
 use crate::blocking::{File, Store};
 use crate::error::Fault;
 use crate::url::Location;
@@ -16,12 +16,12 @@ use crate::url::Location;
 /// The suffix of the name of an outboard.
 const OUTBOARD: &str = ".obao4";
 
-/// Opens the model at a URL, as `OpenOptions::open` opens one at a path. A folder with exactly one model stands for that model,
-/// if the server lists its files, as buckets and Hugging Face do.
+/// Opens the model at a URL, as `OpenOptions::open` does for a path. A folder with exactly one model can be
+/// opened as that model, if the server can list its files, as buckets and Hugging Face can.
 ///
-/// If the store has a cache, the server is asked whether the file is still the same. With a pin, it is asked only if the bytes in
-/// the cache do not match the pin. A [`Pin::B3`] needs an outboard in the same folder, because otherwise the whole file would be
-/// read.
+/// If the store has a cache, the server is asked whether the file is still the same. With a pin, it is asked
+/// only if the bytes in the cache do not match the pin. A [`Pin::B3`] needs an outboard in the same folder,
+/// because otherwise the whole file would have to be read.
 ///
 /// # Errors
 /// The errors of `OpenOptions::open`.
@@ -48,7 +48,7 @@ fn at_model<T>(
     }
 }
 
-/// Whether the error is that there is no such file.
+/// Checks whether the error means that there is no such file.
 fn is_missing(error: &Error, at: &Location) -> bool {
     matches!(error, Error::Open { path, source } if source.kind() == io::ErrorKind::NotFound && *path == shown(at))
 }
@@ -67,8 +67,8 @@ fn open_file(store: &Store, at: &Location, options: &OpenOptions) -> Result<Mode
     }
 }
 
-/// Verifies the model at a URL, as `OpenOptions::verify` verifies one at a path. Everything is read from the server, nothing from
-/// the cache.
+/// Verifies the model at a URL, as `OpenOptions::verify` does for a path. Everything is read from the server,
+/// and nothing from the cache.
 #[must_use]
 pub fn verify(
     store: &Store,
@@ -92,11 +92,12 @@ pub fn verify(
 /// How the cache is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cache {
-    /// Not at all, because the file on the server is to be checked.
+    /// Not at all, because the file on the server has to be checked.
     Not,
-    /// For bytes that have not changed on the server, which is asked.
+    /// For bytes that have not changed on the server. The server is asked.
     Asking,
-    /// For everything, because a pin says what the file must be. If the bytes do not match, the server is asked after all.
+    /// For everything, because a pin states what the file must be. If the bytes do not match the pin, the
+    /// server is asked after all.
     Trusting,
 }
 
@@ -126,7 +127,7 @@ impl Opened {
             // The outboard may belong to another version than the one in the cache.
             store = store.revalidating(true);
         }
-        let source = store.open(at).map_err(|error| not_opened(at, error.fault()))?;
+        let source = store.open(at).map_err(|error| open_error(at, error.fault()))?;
         let others = if cache == Cache::Trusting { store.revalidating(true) } else { store };
         let (others, outboard) = (others.beside(at), Mutex::new(outboard));
         let files = Beside { store: of_outboard, at: at.clone(), outboard, others };
@@ -135,11 +136,11 @@ impl Opened {
     }
 }
 
-/// The other files in the folder of a file. The server is asked about those that the pin does not prove.
+/// The other files in the folder of a file. For files that the pin does not prove, the server is asked.
 struct Beside {
     store: Store,
     at: Location,
-    /// The outboard, which was opened to see whether there is one; taken by the first reader.
+    /// The outboard, which was opened to check that it exists. The first reader takes it.
     outboard: Mutex<Option<File>>,
     others: SharedFiles,
 }
@@ -149,7 +150,7 @@ impl Files for Beside {
 
     fn open(&self, path: &str) -> io::Result<BoxSource> {
         if path.ends_with(OUTBOARD) {
-            // There is an outboard, whatever name the caller expects.
+            // The outboard exists, whatever name the caller expects.
             return match self.outboard.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(outboard) => Ok(Box::new(outboard)),
                 None => Ok(Box::new(self.store.open(&outboard_of(&self.at))?)),
@@ -167,8 +168,8 @@ fn outboard_name(at: &Location) -> String {
     format!("{}{OUTBOARD}", at.file_name())
 }
 
-/// Opens the outboard of a file. It is an error if there is none, because without it the whole file would have to be read for a
-/// single byte; `None` if opening it fails for another reason, which may pass.
+/// Opens the outboard of a file. A missing outboard is an error, because without it the whole file would have
+/// to be read for a single byte. Returns `None` if opening fails for another reason, which may be temporary.
 fn open_outboard(store: &Store, at: &Location) -> Result<Option<File>, Error> {
     match store.open(&outboard_of(at)) {
         Ok(outboard) => Ok(Some(outboard)),

@@ -1,4 +1,4 @@
-//! Writing into buckets.
+//! Writes models into buckets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::write::NewObjects;
 /// the new one does not have are removed afterwards.
 ///
 /// # Errors
-/// The errors of [`Conversion::write`]. The option `outboard` is an error too, because an outboard can only be written next to a
-/// local file.
+/// The errors of [`Conversion::write`]. The option `outboard` is also an error, because an outboard can be
+/// written only next to a local file.
 pub fn convert(store: &Store, at: &Location, conversion: Conversion<'_>) -> Result<Converted, Error> {
     let (model, work) = (conversion.model(), &conversion.chosen_execution());
     let bucket = Bucket::of_model(store, at, model, conversion.chosen())?;
@@ -43,7 +43,7 @@ pub fn convert(store: &Store, at: &Location, conversion: Conversion<'_>) -> Resu
     Ok(converted)
 }
 
-/// Does everything that [`convert()`] does, except to write, as `Conversion::dry_run` does.
+/// Does everything that [`convert()`] does, but writes nothing, like `Conversion::dry_run`.
 ///
 /// # Errors
 /// If the target format cannot hold the model, the model cannot be read, or the bucket cannot be written to.
@@ -60,8 +60,8 @@ pub fn dry_run(store: &Store, at: &Location, conversion: Conversion<'_>) -> Resu
     conversion.write_to_sink(&nothing, work).map_err(|error| bucket.named(error))
 }
 
-/// Writes tensors, with the values in `data`, into a bucket, as `Saving::write` writes them into files. The path of `saving` is
-/// `at`.
+/// Writes tensors, with the values in `data`, into a bucket, as `Saving::write` does into files. The path of
+/// `saving` is `at`.
 ///
 /// # Errors
 /// The errors of `Saving::write`.
@@ -88,8 +88,8 @@ pub fn save(
     Ok(())
 }
 
-/// Calls `write` with a sink for objects in the folder of `at`, each of at most `nbytes`, which can write the parts of a set
-/// (`PartPlan`). Errors name the objects by their URLs.
+/// Calls `write` with a sink for objects in the folder of `at`, each of at most `nbytes`. The sink can be
+/// used to write the parts of a set (`PartPlan`). Errors name the objects by their URLs.
 ///
 /// # Errors
 /// The errors of `write`, and [`Error::Write`] for a URL that is not in a bucket.
@@ -164,7 +164,7 @@ impl<'a> Bucket<'a> {
         Ok(done)
     }
 
-    /// The files of the set that is about to be replaced, if there is one whose index can be read.
+    /// Returns the files of the set that will be replaced, if there is one whose index can be read.
     fn files_of_old(&self, index: &str) -> Vec<String> {
         if self.overwrite == Overwrite::Refuse {
             return Vec::new();
@@ -191,7 +191,7 @@ impl<'a> Bucket<'a> {
         self.named(Error::Write { path: self.name.clone().into(), source })
     }
 
-    /// The error with a URL as the name of its file, unless it has one already.
+    /// Returns the error with a URL as the name of its file, unless it has a URL already.
     fn named(&self, error: Error) -> Error {
         let url = |path: &Path| match path.to_str() {
             Some(name) if !Location::is_url(name) => shown(&self.at.sibling(name)),
@@ -214,7 +214,7 @@ impl<'a> Bucket<'a> {
     }
 }
 
-/// The URLs of a model and of all its files.
+/// Returns the URLs of a model and of all its files.
 fn inputs(model: &Model) -> Vec<PathBuf> {
     let path = model.path();
     let Some(Ok(at)) = path.to_str().filter(|text| Location::is_url(text)).map(str::parse::<Location>) else {

@@ -1,4 +1,4 @@
-//! The thread that runs uploads, whatever threads write.
+//! The thread that runs uploads, whichever threads write.
 
 use std::future::{Future, pending};
 use std::io;
@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Handle};
 
 static RUNTIME: OnceLock<Option<Handle>> = OnceLock::new();
 
-/// The runtime for uploads.
+/// Returns the runtime for uploads.
 ///
 /// # Errors
 /// If its thread cannot be started.

@@ -1,4 +1,4 @@
-//! Writing into buckets.
+//! Writes objects into buckets.
 
 mod background;
 mod parts;
@@ -20,10 +20,10 @@ use crate::store::Store;
 use crate::url::{Bucket, Location};
 use target::Target;
 
-/// The length of a part, unless the object is so long that it would have too many. Amazon refuses parts below 5 MiB, except the
-/// last.
+/// The length of a part, unless the object is so long that it would have too many parts. Amazon refuses parts
+/// of less than 5 MiB, except the last.
 pub const PART_SIZE: u64 = 8 << 20;
-/// The most parts of an object of the expected length. The providers allow 10,000.
+/// The maximum number of parts for an object of the expected length. The providers allow 10,000.
 const PARTS: u64 = 9_000;
 
 /// New objects in a bucket: the files of a set, or one file.
@@ -41,7 +41,7 @@ pub struct NewObjects {
 }
 
 impl NewObjects {
-    /// New objects in the folder of `at`. No request is made yet.
+    /// Returns new objects in the folder of `at`. No request is made yet.
     ///
     /// # Errors
     /// [`Fault::NotWritable`] if the location is not in a bucket, [`Fault::Folder`] if it is a folder.
@@ -53,7 +53,8 @@ impl NewObjects {
         Ok(Self { store, at: bucket.clone(), overwrite, part_size: PART_SIZE })
     }
 
-    /// Makes parts large enough for an object of `nbytes`. Without this, writing fails once an object exceeds 80 GB.
+    /// Makes parts large enough for an object of `nbytes`. Without this, writing fails if an object exceeds
+    /// 80 GB.
     #[must_use]
     pub fn expecting(self, nbytes: u64) -> Self {
         const STEP: u64 = 1 << 20;
@@ -61,13 +62,14 @@ impl NewObjects {
         self.part_size(least.max(PART_SIZE))
     }
 
-    /// Sends parts of `nbytes`, at least one byte. Most providers refuse parts of less than 5 MiB, except the last of an object.
+    /// Sends parts of `nbytes`, at least one byte. Most providers refuse parts of less than 5 MiB, except the
+    /// last part of an object.
     #[must_use]
     pub fn part_size(self, nbytes: u64) -> Self {
         Self { part_size: nbytes.max(1), ..self }
     }
 
-    /// The name of the file, or of the index of the set, without its folder.
+    /// Returns the name of the file, or of the index of the set, without its folder.
     #[must_use]
     pub fn file_name(&self) -> &str {
         self.at.key.rsplit('/').next().unwrap_or_default()

@@ -7,11 +7,11 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 /// A part that is complete, or that gets no more bytes.
 pub(super) type Ready = (u64, Vec<u8>);
 
-/// The bytes that have been written and not sent.
+/// The bytes that were written and have not been sent.
 ///
-/// A part is sent as soon as each of its bytes has been written. The other parts wait: the first part, if the file's head is
-/// written last, and the parts into which several threads are writing. At most [`HELD`](Self::HELD) of them wait in memory, the
-/// others in a temporary file without a name.
+/// A part is sent as soon as all of its bytes have been written. The other parts wait: the first part, if the
+/// file's head is written last, and the parts into which several threads are writing. At most
+/// [`HELD`](Self::HELD) of them wait in memory, the others in an unnamed temporary file.
 #[derive(Debug)]
 pub(super) struct Parts {
     size: u64,
@@ -31,7 +31,7 @@ struct Open {
 }
 
 impl Parts {
-    /// The most incomplete parts that wait in memory.
+    /// The maximum number of incomplete parts that wait in memory.
     pub(super) const HELD: usize = 8;
 
     pub(super) fn new(size: u64) -> Self {
@@ -42,7 +42,7 @@ impl Parts {
         self.len
     }
 
-    /// The number of parts that the written bytes make.
+    /// Returns the number of parts that the written bytes make.
     pub(super) const fn count(&self) -> u64 {
         self.len.div_ceil(self.size)
     }
@@ -98,7 +98,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Begins a part. If too many wait in memory already, the first of them moves to the temporary file.
+    /// Starts a part. If too many parts wait in memory already, the first of them moves to the temporary
+    /// file.
     fn open(&mut self, number: u64) -> io::Result<()> {
         let size = self.size;
         let held = self.open.values().filter(|part| part.bytes.is_some()).count();
@@ -117,7 +118,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Takes a part as it is: `len` bytes, with zeros where none were written. `None` if it was sent before.
+    /// Takes a part as it is: `len` bytes, with zeros where none were written. `None` if the part was sent
+    /// before.
     pub(super) fn take(&mut self, number: u64, len: u64) -> io::Result<Option<Vec<u8>>> {
         if self.sent.has(number) {
             return Ok(None);
@@ -139,7 +141,7 @@ impl Parts {
         Ok(Some(bytes))
     }
 
-    /// Takes the next part that was not sent, after the last write: its number and its bytes.
+    /// Takes the next part that was not sent: its number and its bytes. Call this after the last write.
     pub(super) fn next(&mut self) -> io::Result<Option<Ready>> {
         let number = self.sent.first_missing();
         let begin = number.saturating_mul(self.size);

@@ -1,9 +1,9 @@
-//! Temporary files without a name.
+//! Unnamed temporary files.
 
 use std::fs::File;
 use std::io;
 
-/// Creates one, in the folder that `TMPDIR` names.
+/// Creates an unnamed temporary file in the folder that `TMPDIR` names.
 pub(super) fn create() -> io::Result<File> {
     tempfile::tempfile().map_err(|error| {
         let folder = std::env::temp_dir();

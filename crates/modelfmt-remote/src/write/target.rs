@@ -1,4 +1,4 @@
-//! The place of an object, and requests to its bucket.
+//! The place of an object, and the requests to its bucket.
 
 use std::future::Future;
 use std::io;

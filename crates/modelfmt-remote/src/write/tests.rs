@@ -18,7 +18,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::*;
 
-/// A bucket in memory that counts its requests, some of which can be made to fail.
+/// A bucket in memory that counts its requests. Some requests can be made to fail.
 #[derive(Debug, Default)]
 struct Bucketful {
     inner: InMemory,
@@ -26,13 +26,13 @@ struct Bucketful {
     parts: AtomicUsize,
     completed: AtomicUsize,
     aborted: AtomicUsize,
-    /// The first of the parts that are refused.
+    /// The number of the first part that is refused.
     refuses_from: Option<usize>,
     /// How long it takes to create an upload.
     begins_after: std::time::Duration,
     /// How long it takes to abort an upload.
     aborts_after: std::time::Duration,
-    /// How many of the first aborts fail.
+    /// The number of aborts that fail before one succeeds.
     failing_aborts: usize,
     is_aborted: std::sync::atomic::AtomicBool,
 }
@@ -119,7 +119,8 @@ impl MultipartStore for Bucketful {
     }
 }
 
-/// `abort_uploads` aborts all uploads of the process: a test that calls it runs while no other test writes.
+/// `abort_uploads` aborts all uploads of the process, so a test that calls it runs while no other test
+/// writes.
 static WRITING: RwLock<()> = RwLock::new(());
 
 enum Turn {
@@ -141,7 +142,7 @@ impl Files {
         Self::in_turn(part_size, Turn::BesideOthers { _guard: guard })
     }
 
-    /// The files for a test that calls `abort_uploads`.
+    /// Returns the files for a test that calls `abort_uploads`.
     fn alone(part_size: u64) -> Self {
         let guard = WRITING.write().unwrap_or_else(PoisonError::into_inner);
         Self::in_turn(part_size, Turn::Alone { _guard: guard })
@@ -194,7 +195,8 @@ fn model() -> Model {
     Model::open(testkit::testdata("safetensors").join("dtypes.safetensors")).unwrap()
 }
 
-/// Sets what some formats need and others refuse. AERO's own UUID would differ each time.
+/// Sets options that some formats require and others refuse. A UUID that AERO makes itself would differ each
+/// time.
 fn name_it(options: &mut ConvertOptions, format: Format) {
     let is_aero = matches!(format, Format::Aero | Format::AeroSet);
     let is_named = is_aero || format.name().starts_with("apr");
@@ -237,7 +239,7 @@ fn what_is_given_up_leaves_nothing() {
     drop(upload);
     let [begun, .., completed, aborted] = files.counted();
     assert_eq!((begun, completed, aborted, files.get("k")), (1, 0, 1, None));
-    // An upload of which nothing was sent costs no request.
+    // An upload from which nothing was sent costs no request.
     let upload = files.create("k").unwrap();
     upload.write_at(0, b"abc").unwrap();
     drop(upload);

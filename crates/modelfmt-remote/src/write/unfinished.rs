@@ -1,4 +1,4 @@
-//! The uploads of this process, for a program that a signal ends while it writes.
+//! The uploads of this process, so that a program can abort them when a signal ends it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ static PENDING: Mutex<Vec<Arc<dyn Unfinished>>> = Mutex::new(Vec::new());
 
 /// An upload that can be aborted.
 pub(super) trait Unfinished: Send + Sync {
-    /// Aborts the upload, and refuses everything that comes after it.
+    /// Aborts the upload, and refuses every later write.
     fn abort(self: Arc<Self>, at_most: Duration);
 }
 
@@ -23,9 +23,10 @@ pub(super) fn end<U>(upload: &Arc<U>) {
     pending().retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), Arc::as_ptr(upload)));
 }
 
-/// Aborts the upload of every object that this process has not completed, for a program that is about to end without unwinding,
-/// as on a signal. This takes at most `at_most`. Writers that continue afterwards get an error. If a provider does not answer in
-/// time, it keeps parts that cannot be read; a rule of the bucket for unfinished uploads removes them.
+/// Aborts the upload of every object that this process has not completed. Use this if the program is about to
+/// end without unwinding, for example because of a signal. It takes at most `at_most`. Writers that continue
+/// afterwards get an error. If a provider does not respond in time, it keeps parts that cannot be read; a
+/// rule of the bucket for unfinished uploads removes them.
 pub fn abort_uploads(at_most: Duration) {
     let begun = Instant::now();
     let uploads = pending().clone();

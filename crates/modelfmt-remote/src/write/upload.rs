@@ -16,28 +16,30 @@ use super::parts::{Parts, Ready};
 use super::target::Target;
 use super::unfinished::{self, Unfinished};
 
-/// The most parts that are sent at once.
+/// The maximum number of parts that are sent at the same time.
 const IN_FLIGHT: usize = 4;
-/// The most parts that the providers allow.
+/// The maximum number of parts that the providers allow.
 const MOST_PARTS: u64 = 10_000;
-/// The longest object of a set that waits in memory until the set is complete; a longer one is sent in parts at once.
+/// The maximum length of an object of a set that waits in memory until the set is complete. A longer object
+/// is sent in parts at once.
 const WAITS_IN_MEMORY: u64 = 64 << 10;
 /// How long an abort may take.
 const ABORT: Duration = Duration::from_secs(10);
-/// How long to wait for the id of an upload that is to be aborted: without the id, this is impossible.
+/// How long to wait for the id of an upload that has to be aborted. Without the id, it cannot be aborted.
 const ID: Duration = Duration::from_secs(1);
 /// How often a failed abort is repeated, and the wait before each.
 const ABORTS_AGAIN: (usize, Duration) = (20, Duration::from_millis(100));
 
 /// An object in a bucket that appears when it is complete.
 ///
-/// Its parts are sent as soon as they are complete, at most four at once; a writer that is faster waits. Up to eight parts that
-/// were not sent wait in memory, the others in a temporary file. An object of a single part is sent in one request. If this is
-/// dropped before [`commit`](Output::commit), the upload is aborted and its parts are removed.
+/// Its parts are sent as soon as they are complete, at most four at the same time; a faster writer waits. Up
+/// to eight parts that were not sent wait in memory, the others in a temporary file. An object with a single
+/// part is sent in one request. If the upload is dropped before [`commit`](Output::commit), it is aborted and
+/// its parts are removed.
 #[derive(Debug)]
 pub struct Upload {
     shared: Arc<Shared>,
-    /// A copy of everything, for a writer that reads back what it has written.
+    /// A copy of all bytes, for a writer that reads back what it has written.
     spool: Option<Mutex<File>>,
     overwrite: Overwrite,
     is_finished: bool,
@@ -58,12 +60,12 @@ struct State {
     /// The ids of the sent parts, by number.
     done: Vec<Option<PartId>>,
     in_flight: Vec<JoinHandle<()>>,
-    /// How many of these tasks are running.
+    /// The number of these tasks that are running.
     running: usize,
     error: Option<io::Error>,
     /// Whether nothing more may be sent, because the upload is complete or aborted.
     is_over: bool,
-    /// Whether no parts are left that would have to be removed.
+    /// Whether no parts remain that would have to be removed.
     is_settled: bool,
 }
 
@@ -72,7 +74,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a part, once there are fewer than [`IN_FLIGHT`] in flight.
+    /// Sends a part, once fewer than [`IN_FLIGHT`] parts are in flight.
     fn send(self: &Arc<Self>, (number, bytes): Ready) -> io::Result<()> {
         let runtime = background::handle()?;
         if number >= MOST_PARTS {
@@ -132,14 +134,15 @@ impl Shared {
                 let _ = tokio::time::timeout_at(until, task).await;
             }
         }
-        // All at once, because each task that waits for the id would else request another one.
+        // Abort all at once, because otherwise each task that waits for the id would request another one.
         tasks.iter().for_each(JoinHandle::abort);
-        // A part that arrives after the abort would stay, so all parts are waited for first.
+        // A part that arrives after the abort would remain, so wait for all parts first.
         for task in tasks.into_iter().filter(|task| !task.is_finished()) {
             let _ = task.await;
         }
         let (Some(id), Target { store, path, .. }) = (self.id.get(), &self.target) else { return };
-        // An abort may fail while the provider still takes a part whose connection is already closed. A refusal is final.
+        // An abort may fail while the provider is still receiving a part whose connection is already closed.
+        // A refusal is final.
         let (times, wait) = ABORTS_AGAIN;
         for _ in 0..=times {
             let Err(object_store::Error::Generic { .. }) = store.abort_multipart(path, id).await else {
@@ -163,7 +166,7 @@ impl Unfinished for Shared {
     fn abort(self: Arc<Self>, at_most: Duration) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_over, true) {
-            // Another thread is aborting it, and the process must not end before that is done.
+            // Another thread is aborting the upload, and the process must not end before that is done.
             let _ = self.changed.wait_timeout_while(state, at_most, |state| !state.is_settled);
             return;
         }
@@ -172,7 +175,7 @@ impl Unfinished for Shared {
         drop(state);
         self.changed.notify_all();
         let over = Arc::clone(&self);
-        // Parts that stay nevertheless cannot be read, and a rule of the bucket may remove them.
+        // Parts that remain nevertheless cannot be read, and a rule of the bucket may remove them.
         let _ = background::wait(async move { self.take_back(tasks).await }, Some(at_most));
         over.state().is_settled = true;
         over.changed.notify_all();
@@ -245,7 +248,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Sends the rest, unless it fits into one piece of `in_one_piece` bytes, which is sent when the object is to appear.
+    /// Sends the rest, unless it fits into one piece of at most `in_one_piece` bytes. Such a piece is sent
+    /// when the object has to appear.
     fn send_rest(&mut self, in_one_piece: u64) -> io::Result<()> {
         if std::mem::replace(&mut self.is_finished, true) {
             return Ok(());

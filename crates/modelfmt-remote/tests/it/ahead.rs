@@ -1,4 +1,5 @@
-//! Who reads a file in short pieces does not wait for each of them; and what nobody reads is asked for within bounds.
+//! Reading a file in short pieces does not wait for each piece, and only a limited number of bytes is
+//! requested in vain.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -21,10 +22,10 @@ use modelfmt_remote::blocking::{File, Store};
 
 const LEN: u64 = 40 << 20;
 const SHORT: u64 = 512 << 10;
-/// Where the bytes begin that opening does not fetch.
+/// The number of bytes at the beginning that opening fetches.
 const FRONT: u64 = 512 << 10;
 
-/// What is in the file.
+/// The content of the file.
 static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let (mut bytes, mut state) = (Vec::with_capacity(LEN as usize), 1u64);
     while bytes.len() < LEN as usize {
@@ -38,7 +39,7 @@ fn part(range: Range<u64>) -> &'static [u8] {
     &BYTES[range.start as usize..range.end as usize]
 }
 
-/// A server whose answers take some time, so that requests under way at once can be counted.
+/// Returns a server that waits before it responds, so that simultaneous requests can be counted.
 fn server() -> Server {
     Server::start(|request| {
         let reply = Reply::part(request, LEN, "\"1\"", |range| part(range).to_vec());
@@ -65,7 +66,7 @@ fn read(file: &File, from: u64, to: u64) {
 #[test]
 fn short_reads_one_after_the_other_have_many_requests_under_way_and_fetch_nothing_twice() {
     let server = server();
-    let (store, file) = open(&server, server.options().at_once(6, 64 << 20));
+    let (store, file) = open(&server, server.options().in_flight(6, 64 << 20));
     read(&file, 0, LEN);
     assert_eq!(store.traffic().bytes, LEN);
     let short = LEN / SHORT;
@@ -101,7 +102,7 @@ fn what_is_read_in_vain_is_no_more_than_what_was_read() {
     }
 }
 
-/// Waits until nothing more comes.
+/// Waits until no more bytes arrive.
 fn settle(store: &Store) {
     let mut before = store.traffic();
     loop {
@@ -120,7 +121,7 @@ fn reads_here_and_there_fetch_what_they_read() {
     let (store, file) = open(&server, server.options());
     let places = [30u64, 4, 21, 12, 35, 8, 17, 26, 2, 38].map(|mib| mib << 20);
     places.iter().for_each(|at| read(&file, *at, at + SHORT));
-    // A tensor at once, however long, and the one after it.
+    // Reads a tensor at once, however long it is, and then the next tensors.
     let mut out = vec![0; 6 << 20];
     for at in [14u64 << 20, 20 << 20, 26 << 20, 32 << 20] {
         file.read_into(at, &mut out).unwrap();
@@ -133,10 +134,10 @@ fn reads_here_and_there_fetch_what_they_read() {
 #[test]
 fn little_memory_reads_nothing_ahead() {
     let server = server();
-    let (store, file) = open(&server, server.options().at_once(4, 1000));
+    let (store, file) = open(&server, server.options().in_flight(4, 1000));
     file.read_into(1 << 20, &mut [0; 2000]).unwrap();
     assert_eq!(store.traffic().bytes, FRONT + 2000);
-    let (store, file) = open(&server, server.options().at_once(4, 1 << 20));
+    let (store, file) = open(&server, server.options().in_flight(4, 1 << 20));
     read(&file, 0, LEN / 4);
     settle(&store);
     assert!(store.traffic().bytes <= LEN / 4 + SHORT, "{:?}", store.traffic());
@@ -144,7 +145,7 @@ fn little_memory_reads_nothing_ahead() {
 
 #[test]
 fn what_could_not_be_read_ahead_is_asked_for_again() {
-    // The first who asks for the end is refused.
+    // The first request for the end is refused.
     let refusals = AtomicU64::new(0);
     let server = Server::start(move |request| {
         let is_end = request.range(LEN).is_some_and(|range| range.end > LEN - SHORT);
@@ -156,7 +157,7 @@ fn what_could_not_be_read_ahead_is_asked_for_again() {
     let (_store, file) = open(&server, server.options());
     read(&file, 0, LEN - (4 << 20));
     let mut out = vec![0; SHORT as usize];
-    // The error comes with the bytes that it concerns, and not before.
+    // The error is returned for the bytes that it concerns, and not before.
     let failed =
         (LEN - (4 << 20)..LEN).step_by(SHORT as usize).filter(|at| file.read_into(*at, &mut out).is_err());
     assert_eq!(failed.count(), 1);

@@ -1,4 +1,4 @@
-//! Models in a container of Azure, of a server that others wrote.
+//! Models in an Azure container, on a server of other authors.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::io::ErrorKind;
@@ -98,7 +98,7 @@ fn models_are_written_whole_and_in_parts() {
         NewObjects::new(options_of(options()), &place(&format!("az://written/{key}")), overwrite).unwrap()
     };
     let converting = ConvertOptions::default();
-    // 12 MiB: two parts, or one request of a small part.
+    // 12 MiB: two parts, many parts, or one request.
     for (key, part) in [("parts.mag", 8 << 20), ("many.mag", 1 << 20), ("whole.mag", 16 << 20)] {
         let conversion = Conversion::to_format(&model, Format::Mag).options(&converting).plan().unwrap();
         let object = objects(key, Overwrite::Refuse).part_size(part).create(key).unwrap();
@@ -117,7 +117,7 @@ fn models_are_written_whole_and_in_parts() {
         again.write_at(0, b"other").unwrap();
         assert_eq!(again.commit().unwrap_err().kind(), ErrorKind::AlreadyExists);
     }
-    // What is given up leaves no blob.
+    // An upload that is given up leaves no blob.
     let object = objects("given-up", Overwrite::Refuse).part_size(1 << 20).create("given-up").unwrap();
     object.write_at(0, &bytes(3 << 20)).unwrap();
     drop(object);

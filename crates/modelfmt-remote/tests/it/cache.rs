@@ -1,4 +1,4 @@
-//! What was read before is not asked for again, unless it has changed.
+//! Bytes that were read before are not requested again, unless the file has changed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use testkit::servers::{Nginx, S3};
 
 const LEN: usize = 3_000_000;
-/// The URL and the folder of the cache, for a test that is a process of its own.
+/// The URL and the cache folder, for a test that runs as a separate process.
 const CHILD: &str = "MODELFMT_TEST_CACHE";
 
 struct Site {
@@ -80,7 +80,7 @@ fn a_second_open_is_one_small_request_and_none_where_a_hash_is_known() {
         read(&file, 100, 1000) == bytes[100..1100]
             && read(&file, 1 << 20, 1000) == bytes[1 << 20..(1 << 20) + 1000]
     );
-    // The beginning, and the page of what lies beyond; 256 KiB each.
+    // The beginning, and the next page, which has 256 KiB.
     assert_eq!((first.traffic().requests, first.traffic().bytes), (2, (512 << 10) + (256 << 10)));
 
     let second = site.store(Options::new());
@@ -110,7 +110,7 @@ fn a_file_that_has_changed_is_read_anew() {
     read(&open(&site.store(Options::new()), &site.url()), 0, LEN);
     let new = vec![7; LEN + 1];
     site.write(&new);
-    // Nobody asks, so nothing is known of it as long as no more is asked for.
+    // The server is not asked, so nothing is noticed as long as no more bytes are requested.
     let trusting = site.store(Options::new().revalidate(false));
     assert!(read(&open(&trusting, &site.url()), 0, LEN) == bytes());
     let store = site.store(Options::new());
@@ -148,8 +148,8 @@ fn what_is_damaged_on_the_disk_is_fetched_again() {
     assert!(store.traffic().bytes > LEN as u64);
 }
 
-/// What cannot be read and cannot be removed, such as a page of another user, is as good as absent. A folder in its place is the same for
-/// every user.
+/// A page that cannot be read and cannot be removed, such as a page of another user, counts as missing. A
+/// folder in its place has this effect for every user.
 #[test]
 fn a_page_that_cannot_be_read_is_fetched() {
     let (site, bytes) = (Site::new(), bytes());
@@ -173,7 +173,7 @@ fn a_page_that_cannot_be_read_is_fetched() {
 fn threads_that_want_the_same_fetch_it_once() {
     let (site, bytes) = (Site::new(), bytes());
     read(&open(&site.store(Options::new()), &site.url()), 0, 1);
-    // Each with a store of its own: they share the folder alone.
+    // Each thread has its own store: they share only the folder.
     let stores = [(); 4].map(|()| site.store(Options::new().revalidate(false)));
     thread::scope(|scope| {
         for store in &stores {
@@ -214,7 +214,7 @@ fn a_pass_over_a_long_file_leaves_half_of_the_cache_to_others() {
     let (site, bytes) = (Site::new(), bytes());
     std::fs::write(site.files.path().join("small.bin"), &bytes[..600_000]).unwrap();
     let small = site.url().replace("m.bin", "small.bin");
-    // It has room for less than the long file.
+    // The cache has less room than the long file needs.
     let store = || {
         let options = Options::new().cache(DiskCache::new(site.cache.path(), 2_600_000));
         Store::new(options.environment(Environment::from_vars([("", ""); 0]))).unwrap()
@@ -230,13 +230,14 @@ fn a_pass_over_a_long_file_leaves_half_of_the_cache_to_others() {
     let again = store();
     assert!(read(&open(&again, &small), 0, 600_000) == bytes[..600_000]);
     assert_eq!((again.traffic().requests, again.traffic().bytes), (1, 1));
-    // Of the long file, the beginning was kept.
+    // The beginning of the long file was cached.
     let again = store();
     assert!(read(&open(&again, &site.url()), 0, 1 << 20) == bytes[..1 << 20]);
     assert_eq!((again.traffic().requests, again.traffic().bytes), (1, 1));
 }
 
-/// The end of a file whose index is there is read with its beginning. Both are at hand then, however they are read.
+/// If the index is at the end of a file, the end is read together with the beginning. Both are then
+/// available, however they are read.
 #[test]
 fn what_came_when_a_file_was_opened_is_not_requested_again() {
     let (site, bytes) = (Site::new(), bytes());

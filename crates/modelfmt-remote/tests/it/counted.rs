@@ -1,4 +1,4 @@
-//! What a reader pays: round trips and bytes.
+//! The costs of reading: round trips and bytes.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -17,7 +17,7 @@ use modelfmt::{Format, Model, OpenOptions, Pin};
 use modelfmt_remote::blocking::Store;
 use modelfmt_remote::{Location, SiblingFiles, Store as Remote, models};
 
-/// So many tensors of 16 bytes, each of which holds its number.
+/// The number of tensors. Each has 16 bytes and contains its number.
 const TENSORS: u32 = 100_000;
 const FRONT: u64 = 512 << 10;
 
@@ -25,7 +25,7 @@ fn name(number: u32) -> String {
     format!("model.layers.{number}.weight")
 }
 
-/// The header of a safetensors file whose tensors are that long.
+/// Returns the header of a safetensors file whose tensors have these lengths.
 fn header(tensors: impl Iterator<Item = (String, u64)>) -> Vec<u8> {
     let (mut json, mut at) = ("{".to_owned(), 0);
     for (name, len) in tensors {
@@ -63,7 +63,7 @@ fn one_tensor_of_many_takes_two_round_trips_after_the_first_byte() {
     let from = folder.path().join("m.safetensors");
     std::fs::write(&from, safetensors()).unwrap();
     let model = Model::open(&from).unwrap();
-    // Of an AERO file, the first request has nearly all of the index, which is compressed.
+    // For an AERO file, the first request returns nearly all of the index, which is compressed.
     for (to, most) in [("m.safetensors", 3), ("m.aero", 2), ("m.apr", 3)] {
         let path = folder.path().join(to);
         if path != from {
@@ -73,7 +73,7 @@ fn one_tensor_of_many_takes_two_round_trips_after_the_first_byte() {
         }
         let bytes = std::fs::read(&path).unwrap();
         let index = bytes.len() as u64 - u64::from(TENSORS) * 16;
-        // Requests that are under way at the same time are one round trip, so that they have to take some time.
+        // Simultaneous requests are one round trip, so requests have to take some time.
         let wait = Some(Duration::from_millis(200));
         let server = Server::start(move |request| Reply { wait, ..Reply::file(request, &bytes, "\"1\"") });
         for place in [server.url(&format!("bucket/{to}")), format!("s3://bucket/{to}").parse().unwrap()] {
@@ -91,7 +91,7 @@ fn one_tensor_of_many_takes_two_round_trips_after_the_first_byte() {
     }
 }
 
-/// 100 GB, of which all but the header and the last tensor are zeros.
+/// A file of 100 GB, which is zeros except for the header and the last tensor.
 #[test]
 fn a_tensor_of_a_hundred_gigabytes_costs_its_bytes() {
     const LARGE: u64 = 100_000_000_000;
@@ -115,7 +115,7 @@ fn a_tensor_of_a_hundred_gigabytes_costs_its_bytes() {
     assert_eq!((traffic.requests, traffic.bytes), (3, FRONT + 16 + 1000));
 }
 
-/// An AERO file of some shards' worth of values in two tensors, with what `options` add to it; and what it is pinned by.
+/// Returns an AERO file with two tensors over several shards, made with `options`, and its pin.
 fn aero(options: &modelfmt::convert::ConvertOptions) -> (Vec<u8>, Pin) {
     const LEN: u64 = 9_000_000;
     let folder = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ fn aero(options: &modelfmt::convert::ConvertOptions) -> (Vec<u8>, Pin) {
     (std::fs::read(&to).unwrap(), pins[0])
 }
 
-/// Files whose values are proved by the hash of their shard, of their tensors, and of their pages.
+/// Returns files whose values are proved by the hashes of their shards, of their tensors, and of their pages.
 fn pinned() -> [(&'static str, Vec<u8>, Pin); 3] {
     let mut named = modelfmt::convert::ConvertOptions::default();
     (named.metadata.model_name, named.metadata.architecture) = (Some("m".to_owned()), Some("a".to_owned()));
@@ -146,7 +146,8 @@ fn pinned() -> [(&'static str, Vec<u8>, Pin); 3] {
     })
 }
 
-/// Verifies and converts a model; returns the report, what came of the conversion, and the requests of each.
+/// Verifies and converts a model. Returns the report, the result of the conversion, and the number of
+/// requests for each.
 fn jobs(
     server: &Server,
     place: &Location,
@@ -213,7 +214,7 @@ fn a_pin_that_costs_one_pass_proves_every_byte() {
     }
 }
 
-/// The asynchronous readers, of a file and of a set, over objects.
+/// The asynchronous readers, for a file and for a set, over objects.
 #[test]
 fn readers_that_await_read_the_same() {
     let testdata = testkit::testdata("safetensors");
@@ -249,7 +250,7 @@ fn readers_that_await_read_the_same() {
     });
 }
 
-/// A checkpoint with so many storages of that many bytes each.
+/// Returns a checkpoint with `count` storages of `len` bytes each.
 fn checkpoint(count: usize, len: usize) -> Vec<u8> {
     let keys: Vec<String> = (0..count).map(|number| number.to_string()).collect();
     let tensors: Vec<testkit::TorchTensor> = keys
@@ -261,10 +262,12 @@ fn checkpoint(count: usize, len: usize) -> Vec<u8> {
     testkit::torch_zip(&testkit::torch_pickle(&tensors), &storages).build()
 }
 
-/// The directory is at the end of an archive, and a header is before each record: those that are close together are one request.
+/// The directory is at the end of an archive, and there is a header before each record. Headers that are
+/// close together are read in one request.
 #[test]
 fn a_checkpoint_costs_its_directory_its_pickle_and_its_headers() {
-    // Few large storages, and many small ones: requests at most, and bytes beside those of the tensor.
+    // A few large storages, and many small ones: the maximum number of requests, and of bytes in addition to
+    // the tensor's own.
     for (count, len, requests, bytes) in [(8, 4 << 20, 13, 1 << 20), (5_000, 256, 60, 6 << 20)] {
         let file = checkpoint(count, len);
         let size = file.len() as u64;
@@ -279,7 +282,7 @@ fn a_checkpoint_costs_its_directory_its_pickle_and_its_headers() {
         assert!(traffic.bytes <= bytes + len as u64, "{count} storages: {traffic:?} of {size} bytes");
         assert_eq!(server.requests().len() as u64, traffic.requests);
 
-        // A conversion checks the CRC-32s in the pass that reads the values.
+        // A conversion checks the CRC-32s in the same pass that reads the values.
         server.forget();
         let (report, converted, _) = jobs(&server, &place, &OpenOptions::new());
         assert!(report.is_ok() && converted.is_ok(), "{:?}", report.report.errors);
@@ -314,12 +317,12 @@ fn an_archive_of_arrays_costs_its_directory_and_its_headers() {
     assert!(traffic.requests <= 13 && traffic.bytes <= 6 << 20, "{traffic:?}");
 }
 
-/// A store with a cache in a folder.
+/// Returns a store with a cache in a folder.
 fn cached(server: &Server, folder: &std::path::Path) -> Store {
     Store::new(server.options().cache(modelfmt_remote::DiskCache::new(folder, 1 << 30))).unwrap()
 }
 
-/// Pages of the cache end at multiples of 256 KiB: a tensor on both sides of such an end is one request.
+/// Pages of the cache end at multiples of 256 KiB. A tensor that crosses such an end is read in one request.
 #[test]
 fn a_tensor_that_straddles_pages_of_the_cache_is_one_request() {
     const PAGE: u64 = 256 << 10;
@@ -342,7 +345,7 @@ fn a_tensor_that_straddles_pages_of_the_cache_is_one_request() {
         let asked: Vec<_> =
             server.requests()[1..].iter().filter_map(|request| request.range(6 << 20)).collect();
         assert_eq!(asked.len(), 1, "{offset}: {asked:?}");
-        // The part of it that a page of the cache has is not asked for again, and the rest still at once.
+        // The part that is in a page of the cache is not requested again, and the rest is still one request.
         server.forget();
         let wider = cached(&server, folder.path()).open(&server.url("m")).unwrap();
         let mut out = vec![0; len as usize + PAGE as usize];
@@ -374,7 +377,7 @@ fn one_tensor_of_many_takes_two_round_trips_with_a_cache_too_and_none_when_it_is
     read(&cached(&server, folder.path()));
     assert_eq!(server.requests().len(), 1, "with a tag, the server is asked once");
     server.forget();
-    // As a pin has it opened: the program's tests have that.
+    // As if it were opened with a pin. The tests of the program use real pins.
     let trusting = cached(&server, folder.path()).revalidating(false);
     let source: BoxSource = Box::new(trusting.open(&place).unwrap());
     let model = OpenOptions::new().open_source("m", source, None).unwrap();
@@ -382,7 +385,7 @@ fn one_tensor_of_many_takes_two_round_trips_with_a_cache_too_and_none_when_it_is
     assert_eq!(server.requests().len(), 0, "it is not asked");
 }
 
-/// Four that begin with an empty cache at the same moment.
+/// Four readers that start with an empty cache at the same moment.
 #[test]
 fn those_who_want_the_same_at_once_fetch_it_once() {
     for len in [1_000_000u64, 2_700_000] {
@@ -402,7 +405,7 @@ fn those_who_want_the_same_at_once_fetch_it_once() {
         read(&alone, tempfile::tempdir().unwrap().path());
         let folder = tempfile::tempdir().unwrap();
         let served = bytes.clone();
-        // Answers take some time, so that all of them are there before the first is complete.
+        // Responses take some time, so that all readers have started before the first response is complete.
         let wait = Some(Duration::from_millis(50));
         let server = Server::start(move |request| Reply { wait, ..Reply::file(request, &served, "\"1\"") });
         std::thread::scope(|scope| {

@@ -1,4 +1,5 @@
-//! Servers that answer wrongly: each is a named error or another try that ends, and no wrong byte.
+//! Servers that respond wrongly: each leads to a named error or to a limited number of retries, and never to
+//! a wrong byte.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -19,12 +20,12 @@ use modelfmt_remote::blocking::Store;
 use modelfmt_remote::{DiskCache, Environment, Error, Fault, Location, Options};
 use testkit::servers::S3;
 
-/// A file whose bytes tell where they are from.
+/// Returns a file whose bytes depend on their offsets.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
 }
 
-/// Reads all of a file: what is at hand after opening it, and the rest.
+/// Reads all of a file: the bytes that opening it has fetched, and the rest.
 fn whole(options: Options, place: &Location) -> Result<Vec<u8>, Fault> {
     let store = Store::new(options).unwrap();
     let file = store.open(place).map_err(|error| error.fault().clone())?;
@@ -32,7 +33,7 @@ fn whole(options: Options, place: &Location) -> Result<Vec<u8>, Fault> {
     read.map_err(|error| Error::within(&error).unwrap_or_else(|| panic!("{error}")).fault().clone())
 }
 
-/// The same file through http, and through S3's language.
+/// Returns the same file on a web server and in a bucket of S3.
 fn places(server: &Server) -> [Location; 2] {
     [server.url("bucket/k"), "s3://bucket/k".parse().unwrap()]
 }
@@ -42,7 +43,7 @@ fn a_remote_file_keeps_the_contract_of_sources() {
     let bytes = bytes(100);
     let server = Server::of(bytes.clone());
     for (place, front) in places(&server).iter().flat_map(|place| [(place, 7), (place, 100), (place, 1000)]) {
-        let store = Store::new(server.options().front(front).at_once(4, 16)).unwrap();
+        let store = Store::new(server.options().front(front).in_flight(4, 16)).unwrap();
         let file = store.open(place).unwrap();
         contract_test(&file, &bytes).unwrap();
         assert_eq!(file.name().unwrap(), place.to_string());
@@ -68,7 +69,7 @@ fn a_connection_may_break_at_every_byte() {
     let all = bytes(96);
     for cut in 0..=96 {
         let served = all.clone();
-        // Every other answer breaks off, after `cut` bytes or at its end.
+        // Every other response breaks off, after `cut` bytes or at its end.
         let server = Server::start(move |request| {
             let reply = Reply::file(request, &served, "\"1\"");
             if request.number % 2 == 0 { Reply { cut: Some(cut), ..reply } } else { reply }
@@ -95,7 +96,7 @@ fn what_always_breaks_off_ends() {
 type Wrong = fn(Reply, &Request) -> Reply;
 type Expected = fn(&Fault) -> bool;
 
-/// Wrong answers to requests after the first, and the faults that they are.
+/// Wrong responses to requests after the first, and the faults that they lead to.
 const WRONG: &[(&str, Wrong, Expected)] = &[
     (
         "200 for 206",
@@ -253,7 +254,7 @@ fn wrong_first_answers_have_names() {
             assert!(expected(&fault), "{name}, {place}: {fault:?}");
         }
     }
-    // A small file that comes whole is welcome.
+    // A small file that arrives whole is accepted.
     let server = Server::start(|_| Reply::status(200).body(b"small"));
     assert_eq!(whole(server.options(), &server.url("x")).unwrap(), b"small");
 }
@@ -321,7 +322,8 @@ fn an_answer_without_the_entity_tag_is_not_used_and_not_kept() {
     }
 }
 
-/// A server that says nothing for an hour, or a byte now and then; after the first answer, or from the beginning.
+/// A server that sends nothing for an hour, or a byte from time to time, either after the first response or
+/// from the beginning.
 #[test]
 fn a_server_that_gives_nothing_is_given_up() {
     let silent: Wrong = |reply, _| Reply { wait: Some(Duration::from_secs(3600)), ..reply };
@@ -340,7 +342,7 @@ fn a_server_that_gives_nothing_is_given_up() {
                 if is_right { reply } else { wrong(reply, request) }
             });
             for place in places(&server) {
-                // Without an end to patience, this would be tried for hours.
+                // Without a limit, this would be retried for hours.
                 let options =
                     server.options().front(100).retries(u32::MAX).stall_timeout(Duration::from_millis(400));
                 let fault = whole(options, &place).unwrap_err();
@@ -504,8 +506,9 @@ fn limits_of_what_is_under_way_hold() {
         ..Reply::file(request, &served, "\"1\"")
     });
     for place in places(&server) {
-        // Pieces of 64 KiB, four times as many bytes at once by requests as by bytes.
-        let options = server.options().front(100).at_once(3, 64 << 10);
+        // Pieces of 64 KiB: the limit on requests would allow four times as many simultaneous bytes as the
+        // limit on bytes.
+        let options = server.options().front(100).in_flight(3, 64 << 10);
         assert_eq!(whole(options, &place).unwrap(), all);
     }
     assert!(server.most_at_once() <= 3, "{}", server.most_at_once());

@@ -1,4 +1,4 @@
-//! URLs of folders: which files are in them, and which model they stand for.
+//! URLs of folders: the files in them, and the model that each is opened as.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::path::Path;
@@ -14,7 +14,8 @@ fn parsed(url: &str) -> Location {
     url.parse().unwrap()
 }
 
-/// A bucket with folders: of one model, of a set, of several models, of none, of a split, and of the parts of a set without its index.
+/// Makes a bucket with folders that contain one model, a set, several models, no model, a split, and the
+/// parts of a set without its index.
 fn bucket() -> (S3, Store) {
     let s3 = S3::start();
     s3.make_bucket("bucket");
@@ -57,7 +58,7 @@ fn a_folder_with_one_model_stands_for_it() {
     let open = |url: &str| models::open(&store, &parsed(url), &OpenOptions::new());
     for (url, model) in [
         ("s3://bucket/one/", "s3://bucket/one/model.safetensors"),
-        // A folder is one without the slash too, if there is no file of that name.
+        // A URL without the slash names a folder too, if there is no file of that name.
         ("s3://bucket/one", "s3://bucket/one/model.safetensors"),
         ("s3://bucket/one/more/", "s3://bucket/one/more/other.safetensors"),
         ("s3://bucket/set/", "s3://bucket/set/set.safetensors.index.json"),

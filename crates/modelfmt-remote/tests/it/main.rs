@@ -1,4 +1,5 @@
-//! The tests of this crate, a module for each subject, in one program: a program for each would be linked with all that the crate needs.
+//! The tests of this crate: a module for each subject, all in one program. Separate programs would each be
+//! linked with everything that the crate needs.
 
 mod ahead;
 mod azure;

@@ -1,4 +1,4 @@
-//! A set in a bucket that several processes write, each some of its files; one of them is killed.
+//! Several processes write a set into a bucket, each some of its files. One of them is killed.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::ops::ControlFlow;
@@ -14,9 +14,10 @@ use modelfmt::{Conversion, Execution, Format, Model};
 use modelfmt_remote::{NewObjects, Options, Store};
 use testkit::servers::S3;
 
-/// What a process of this test is to do: its role, the format and the folder that all share. Processes find it in their environment.
+/// The task of a process in this test: its role, the format, and the folder that all processes share.
+/// Processes read it from their environment.
 const TASK: &str = "MODELFMT_TEST_PARTS";
-/// Each file of the set is longer than a part of an upload may be at the least.
+/// The length of each tensor: each file of the set is longer than the minimum size of an upload's part.
 const TENSOR: usize = 6 << 20;
 const TENSORS: usize = 4;
 const UPLOAD: u64 = 5 << 20;
@@ -33,7 +34,7 @@ fn options() -> ConvertOptions {
     options
 }
 
-/// The options that a format has.
+/// Returns the options for a format.
 fn options_of(format: Format) -> ConvertOptions {
     let mut plain = ConvertOptions::default();
     plain.output.shard_size = options().output.shard_size;
@@ -53,7 +54,7 @@ fn write_source(folder: &Path) {
     std::fs::write(folder.join("source.safetensors"), file).unwrap();
 }
 
-/// New objects of a set, in the bucket that the environment leads to.
+/// Returns new objects for a set, in the bucket that the environment names.
 fn objects(set: &str, name: &str) -> NewObjects {
     let place = format!("s3://parts/{set}/{name}").parse().unwrap();
     NewObjects::new(Store::new(Options::new()), &place, Overwrite::Refuse).unwrap().part_size(UPLOAD)
@@ -63,7 +64,7 @@ fn name(format: &str) -> &'static str {
     if format == "aeroset" { "m.aeroset.json" } else { "m.safetensors.index.json" }
 }
 
-/// Does what this process was started for.
+/// Performs the task that this process was started for.
 fn act(task: &str) {
     let [role, of, folder] = task.splitn(3, ' ').collect::<Vec<_>>().try_into().unwrap();
     let (folder, work) = (Path::new(folder), Execution::default());
@@ -87,7 +88,7 @@ fn act(task: &str) {
             plan.finish(&receipts, &files, &work).unwrap();
         }
         "stuck" => {
-            // More than an upload's part is written, and then nothing more.
+            // More than one part of an upload is written, and then nothing more.
             let done = AtomicU64::new(0);
             let stop = |more: u64| {
                 if done.fetch_add(more, Ordering::Relaxed) + more > UPLOAD + (512 << 10) {
@@ -108,7 +109,7 @@ fn act(task: &str) {
     }
 }
 
-/// This test again, as a process of its own with another task.
+/// Starts this test again, as a separate process with another task.
 fn start(server: &S3, role: &str, of: &str, folder: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "parts::processes_write_the_parts_of_a_set", "--nocapture"]);
@@ -120,7 +121,7 @@ fn run(server: &S3, role: &str, of: &str, folder: &Path) {
     assert!(start(server, role, of, folder).wait().unwrap().success(), "{role} {of}");
 }
 
-/// The objects of a set by their names within it.
+/// Returns the objects of a set, by their names within the set.
 fn set(server: &S3, name: &str) -> Vec<(String, Vec<u8>)> {
     let prefix = format!("{name}/");
     let keys = server.keys("parts");
@@ -157,7 +158,7 @@ fn processes_write_the_parts_of_a_set() {
             assert!(!stuck.wait().unwrap().success());
         }
         assert!(even.wait().unwrap().success());
-        // Of what the killed process wrote, nothing can be seen, and there is no set yet.
+        // Nothing that the killed process wrote is visible, and there is no set yet.
         assert_eq!(set(&server, of).len(), parts.div_ceil(2));
         run("odd");
         assert_eq!(set(&server, of).len(), parts);

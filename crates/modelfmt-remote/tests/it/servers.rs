@@ -1,4 +1,4 @@
-//! Golden files, read by ranges from servers that others wrote.
+//! Golden files, read by ranges from servers of other authors.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use modelfmt_remote::blocking::{File, Store};
 use modelfmt_remote::{Environment, Location, Options};
 use testkit::servers::{Nginx, S3};
 
-/// All golden files that are models of one file.
+/// Returns all golden files that are single-file models.
 fn golden() -> Vec<PathBuf> {
     let folders = [
         ("aero", "aero"),
@@ -29,7 +29,7 @@ fn golden() -> Vec<PathBuf> {
     files
 }
 
-/// Asks for so little at first that the rest is asked for by ranges.
+/// Returns a store whose first requests are so short that the rest is requested by ranges.
 fn store(environment: Environment) -> Store {
     Store::new(Options::new().front(64).retries(0).environment(environment)).unwrap()
 }
@@ -127,7 +127,7 @@ fn a_file_that_changes_is_an_error_and_never_a_mixture() {
         assert_eq!(read_all(file).unwrap(), [1; 1000]);
     }
     s3.put("changes", "m", &[2; 1000]);
-    // nginx tells files apart by second and length.
+    // nginx distinguishes versions of a file by second and length.
     std::fs::write(folder.path().join("m"), [2; 1001]).unwrap();
     for file in &files {
         let error = read_all(file).unwrap_err();

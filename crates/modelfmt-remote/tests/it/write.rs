@@ -1,4 +1,4 @@
-//! Models are written into a bucket of a real server.
+//! Models are written into a bucket on a real server.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ use testkit::servers::S3;
 
 static SERVER: LazyLock<S3> = LazyLock::new(S3::start);
 
-/// A new bucket of that name, and new objects beside a key of it.
+/// Makes a bucket with this name, and returns new objects next to a key in it.
 fn objects(bucket: &str, key: &str, overwrite: Overwrite) -> NewObjects {
     let environment = Environment::from_vars(SERVER.environment());
     let store = Store::new(Options::new().environment(environment).retries(0));
@@ -24,7 +24,7 @@ fn objects(bucket: &str, key: &str, overwrite: Overwrite) -> NewObjects {
     NewObjects::new(store, &at, overwrite).unwrap()
 }
 
-/// A model of 20 MiB, which takes three parts.
+/// Writes a model of 20 MiB, which takes three parts.
 fn large(folder: &Path) -> Model {
     let rows = 5 << 10;
     let header =
@@ -51,7 +51,7 @@ fn a_model_of_several_parts_is_what_it_is_on_a_disk() {
     SERVER.make_bucket("whole");
     let folder = tempfile::tempdir().unwrap();
     let model = large(folder.path());
-    // The head of each comes last, or a checksum does.
+    // In each of these formats, the head or a checksum is written last.
     for (format, key) in [(Format::Aero, "a b/重み.aero"), (Format::Mag, "m.mag"), (Format::Apr2, "m.apr")]
     {
         let options = options(format);

@@ -12,7 +12,8 @@ use modelfmt_core::author::Shortened;
 use self::pattern::Pattern;
 use crate::wording::ParseError;
 
-/// The most steps that all patterns together may have. One character of a name costs up to one visit of each step.
+/// The maximum number of steps of all patterns together. One character of a name costs up to one visit of
+/// each step.
 const MAX_STEPS: usize = 1 << 18;
 
 /// Patterns of tensor names, as in a shell: `*`, `?`, `[a-z]`, `{a,b}`. `*` and `?` also match dots and slashes, `**/` also matches
@@ -59,13 +60,13 @@ impl Globs {
         Ok(Self { patterns, names, others })
     }
 
-    /// Whether one of the patterns matches the whole name.
+    /// Checks whether one of the patterns matches the whole name.
     #[must_use]
     pub fn is_match(&self, name: &str) -> bool {
         self.names.contains_key(name) || self.others.iter().any(|(_, pattern)| pattern.is_match(name))
     }
 
-    /// The positions of the patterns that match the whole name, ascending.
+    /// Returns the positions of the patterns that match the whole name, ascending.
     pub fn matches(&self, name: &str) -> Vec<usize> {
         let mut found = self.names.get(name).cloned().unwrap_or_default();
         found.extend(
@@ -86,12 +87,12 @@ impl fmt::Display for Globs {
     }
 }
 
-/// Whether a text has characters with a special meaning in a pattern.
+/// Checks whether a text has characters with a special meaning in a pattern.
 pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// A pattern that matches this name alone.
+/// Returns a pattern that matches only this name.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn escaped(name: &str) -> String {
     let mut pattern = String::with_capacity(name.len());
@@ -104,7 +105,7 @@ pub fn escaped(name: &str) -> String {
     pattern
 }
 
-/// Refuses patterns that are longer or more deeply nested than anybody writes by hand.
+/// Refuses patterns that are longer or more deeply nested than any that is written by hand.
 fn check(pattern: &str) -> Result<(), &'static str> {
     const MAX_LEN: usize = 16 << 10;
     const MAX_DEPTH: usize = 16;

@@ -3,7 +3,8 @@
 
 use std::mem;
 
-/// What a step consumes of a name, and where matching continues. The name has to end after the last step.
+/// What a step consumes of a name, and where matching continues after it. The name has to end after the last
+/// step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Char(char),
@@ -25,10 +26,11 @@ enum Step {
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     steps: Vec<Step>,
-    /// The literal prefix and suffix of every name that matches. They refuse most names of a model without allocating.
+    /// The literal prefix and suffix of every name that matches. They reject most names of a model without
+    /// allocating.
     begin: String,
     end: String,
-    /// Whether the pattern is `begin`, one `*` and `end`, so that the prefix and the suffix decide alone.
+    /// Whether the pattern is `begin`, one `*` and `end`, so that only the prefix and the suffix matter.
     is_one_star: bool,
 }
 
@@ -73,13 +75,13 @@ impl Pattern {
         self.steps.len()
     }
 
-    /// The name that the pattern matches, if it has no wildcards.
+    /// Returns the name that the pattern matches, if it has no wildcards.
     pub(super) fn literal(&self) -> Option<String> {
         let char_of = |step: &Step| if let Step::Char(c) = step { Some(*c) } else { None };
         self.steps.iter().map(char_of).collect()
     }
 
-    /// Whether the pattern matches the whole name.
+    /// Checks whether the pattern matches the whole name.
     pub(super) fn is_match(&self, name: &str) -> bool {
         let rest = name.strip_prefix(&*self.begin).and_then(|rest| rest.strip_suffix(&*self.end));
         if rest.is_none() || self.is_one_star {
@@ -211,7 +213,8 @@ impl<I: Iterator<Item = char>> Parser<I> {
         Ok(())
     }
 
-    /// Parses the rest of one star or two. `**/` at the beginning or after a slash matches any number of folders, also zero.
+    /// Parses the rest of one star or two. `**/` at the beginning or after a slash matches any number of
+    /// folders, including none.
     fn stars(&mut self, before: Option<char>) {
         let begin = self.groups.last().map_or(0, |group| group.begin);
         // Empty braces leave no step, but what follows them is not at the beginning.
@@ -229,7 +232,7 @@ impl<I: Iterator<Item = char>> Parser<I> {
     fn class(&mut self) -> Result<Step, String> {
         let negated = self.rest.next_if(|c| matches!(c, '!' | '^')).is_some();
         let mut ranges = Vec::<(char, char)>::new();
-        // The first character stands for itself, whatever it is.
+        // The first character is literal, whatever it is.
         let mut next = self.rest.next();
         while let Some(from) = next {
             let is_range = self.rest.next_if_eq(&'-').is_some();

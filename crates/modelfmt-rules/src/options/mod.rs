@@ -60,19 +60,20 @@ pub struct TensorOptions {
     pub include: Vec<String>,
     /// Leaves out tensors whose names match one of these globs.
     pub exclude: Vec<String>,
-    /// New names for tensors. All other rules go by the original names. If several of these rules match a tensor, the last one
-    /// counts.
+    /// New names for tensors. All other rules match the original names. If several of these rules match a
+    /// tensor, the last one counts.
     pub rename: Vec<RenameRule>,
     /// Writes tensors that share their bytes in the source separately, however large that makes the output. Without this option, a
     /// conversion is refused if shared bytes would make the output more than 16 times as large as the source.
     pub allow_ties: bool,
-    /// For GGUF, the map by which a folder of the hub becomes what llama.cpp loads: the name of a family, the path of a map, or
-    /// `none` for names and metadata as they are. By default it is the map for the `model_type` of the `config.json` beside the
-    /// source, if there is one.
+    /// For GGUF, the map that makes a hub folder into what llama.cpp loads: the name of a family, the path of
+    /// a map, or `none` to keep names and metadata unchanged. The default is the map for the `model_type` of
+    /// the `config.json` beside the source, if there is one.
     pub map: Option<String>,
     /// Adapters (LoRA) that are merged into the source, in this order.
     pub lora: Vec<LoraRule>,
-    /// For GGUF, the folder with the base of the source, if that is an adapter of PEFT. By default the one that it names.
+    /// For GGUF, the folder with the base of the source, if the source is a PEFT adapter. The default is the
+    /// base that the adapter names.
     pub base: Option<PathBuf>,
 }
 
@@ -86,11 +87,12 @@ pub struct TypeOptions {
     /// The tensors that are the scales of weights, if their names do not show it. If several rules match a weight, the last one
     /// counts.
     pub scales: Vec<ScaleRule>,
-    /// Changes a dtype that the target format lacks to the first one that it has and that holds every value, in the order i8 u8 i16
-    /// u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool becomes u8, else i8. This is lossless.
+    /// Changes a dtype that the target format lacks to the first one that it has and that holds every value,
+    /// in the order i8 u8 i16 u16 i32 u32 i64 u64, or f16 bf16 f32 f64; bool becomes u8, or else i8. This is
+    /// lossless.
     pub widen: bool,
-    /// A file that says how important the columns of weights are, which quantization takes into account: an importance matrix of
-    /// llama.cpp, a GGUF or the `.dat` of before.
+    /// An importance matrix of llama.cpp, as a GGUF or in the older `.dat` format. It says how important the
+    /// columns of weights are, which quantization takes into account.
     pub imatrix: Option<PathBuf>,
 }
 
@@ -102,11 +104,11 @@ pub struct MetadataOptions {
     pub set: Option<Object>,
     /// Drops metadata that the target format cannot hold; `Converted::dropped` lists it.
     pub lossy: bool,
-    /// Writes metadata as JSON text where the target format holds only text: any value that is not a string in safetensors; null,
-    /// objects and lists with members of several types in GGUF. Converted from safetensors back to GGUF, values of a GGUF file get
-    /// their types again.
+    /// Writes metadata as JSON text where the target format holds only text: any value that is not a string
+    /// in safetensors; null, objects and lists with members of several types in GGUF. Values of a GGUF file
+    /// that go to safetensors and back to GGUF get their types again.
     pub stringify: bool,
-    /// For GGUF, llama.cpp's name of the pre-tokenizer of a folder of the hub, where `tokenizer.json` does not tell it.
+    /// For GGUF, llama.cpp's name of the pre-tokenizer of a hub folder, if `tokenizer.json` does not show it.
     pub pre: Option<String>,
     /// Sets `model_name` of AERO and APR2.
     pub model_name: Option<String>,
@@ -120,24 +122,25 @@ pub struct MetadataOptions {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct OutputOptions {
-    /// The version of the target's format, such as `0.3` for MAG. By default it is the version of the format's document. `Target`
-    /// parses format and version together from text.
+    /// The version of the target's format, such as `0.3` for MAG. The default is the version of the format's
+    /// document. `Target` parses format and version together from text.
     pub version: Option<String>,
     /// The size limit in bytes of a weight shard (AERO) or of a file (AEROSET, APR2, safetensors and GGUF). With it, APR2,
     /// safetensors and GGUF are written as sets.
     pub shard_size: Option<u64>,
-    /// The number of files of the set that AEROSET, APR2, safetensors and GGUF are then written as, in place of
-    /// [`shard_size`](Self::shard_size). The files are as equal in bytes as the order of the tensors allows. There are fewer if there are
-    /// fewer tensors, or if the files are then no larger.
+    /// Writes AEROSET, APR2, safetensors and GGUF as a set of this many files, instead of limiting their size
+    /// with [`shard_size`](Self::shard_size). The files are as equal in bytes as the order of the tensors
+    /// allows. There are fewer files if there are fewer tensors, or if that makes no file larger.
     pub shards: Option<NonZero<u32>>,
-    /// The alignment of tensors in bytes: 32 or 64 for APR2, a power of two for GGUF. By default it is that of a source of the same
-    /// format, else 64 for APR2 and 32 for GGUF.
+    /// The alignment of tensors in bytes: 32 or 64 for APR2, a power of two for GGUF. The default is the
+    /// alignment of a source of the same format, or else 64 for APR2 and 32 for GGUF.
     pub align: Option<u32>,
-    /// Writes a folder of the hub: the weights as safetensors, `config.json` and the files of the tokenizer. The source is a GGUF, and
-    /// the path of the output that of a folder, which must be absent or empty unless files may be replaced.
+    /// Writes a hub folder: the weights as safetensors, `config.json` and the files of the tokenizer. The
+    /// source must be a GGUF. The path of the output is that of a folder, which must be absent or empty
+    /// unless files may be replaced.
     pub hub_folder: bool,
-    /// Leaves this many bytes free in the header of each file, so that later edits of metadata and names can be made in place; at
-    /// most 1 GiB. OINF has no place for them.
+    /// Leaves this many bytes free in the header of each file, so that later edits of metadata and names can
+    /// be made in place; at most 1 GiB. OINF has no place for such bytes.
     pub reserve: Option<u64>,
     /// Also writes an outboard beside each output file: see `outboard`.
     pub outboard: bool,
@@ -148,7 +151,7 @@ pub struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Whether APR2, safetensors and GGUF are written as sets.
+    /// Checks whether APR2, safetensors and GGUF are written as sets.
     #[must_use]
     pub const fn is_split(&self) -> bool {
         self.shard_size.is_some() || self.shards.is_some()
@@ -180,8 +183,8 @@ pub struct AeroOptions {
 pub struct Apr2Options {
     /// Whether tensors are compressed. By default, tensors are compressed as in an APR2 source; from other formats they are not.
     pub compress: Option<Compression>,
-    /// Who signs the output, and who can open it. The output is encrypted if this names anybody who can open it. A set is signed as
-    /// a whole.
+    /// The keys that sign the output, and the keys and passphrases that can open it. The output is encrypted
+    /// if there are any of the latter. A set is signed as a whole.
     #[cfg(feature = "seal")]
     #[cfg_attr(docsrs, doc(cfg(feature = "seal")))]
     pub seal: Option<apr2_seal::seal::SealOptions>,
@@ -191,7 +194,7 @@ pub struct Apr2Options {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MagOptions {
-    /// The checksum of MAG 1. By default it is that of a MAG 1 source, else CRC-32.
+    /// The checksum of MAG 1. The default is the checksum of a MAG 1 source, or else CRC-32.
     pub checksum: Option<MagChecksum>,
 }
 
@@ -241,7 +244,7 @@ pub enum MagChecksum {
 }
 
 impl ConvertOptions {
-    /// The options that are set and that not every target format supports.
+    /// Returns the options that are set and that not every target format supports.
     pub fn chosen(&self) -> impl Iterator<Item = Choice> {
         let choices = [
             (Choice::Sizevars, !self.oinf.sizevars.is_empty()),
@@ -273,7 +276,7 @@ impl ConvertOptions {
         choices.into_iter().filter(|(_, is_chosen)| *is_chosen).map(|(choice, _)| choice)
     }
 
-    /// The metadata keys that the options set.
+    /// Returns the metadata keys that the options set.
     pub fn given_keys(&self) -> impl Iterator<Item = &str> {
         let named = [
             ("model_name", &self.metadata.model_name),
@@ -285,7 +288,8 @@ impl ConvertOptions {
     }
 }
 
-/// `ADAPTER` or `ADAPTER=SCALE`: an adapter (LoRA) to merge, a folder of PEFT or a GGUF, and what it is multiplied by besides.
+/// `ADAPTER` or `ADAPTER=SCALE`: an adapter (LoRA) to merge, either a PEFT folder or a GGUF, and an
+/// additional factor for it.
 ///
 /// ```
 /// use modelfmt::convert::LoraRule;
@@ -299,7 +303,7 @@ impl ConvertOptions {
 pub struct LoraRule {
     /// The path of the adapter.
     pub path: PathBuf,
-    /// What it is multiplied by; 1 as it is.
+    /// The factor that the adapter is multiplied by; 1 leaves it unchanged.
     pub scale: f32,
 }
 

@@ -36,19 +36,19 @@ impl RenameRule {
         Ok(Self { old, new })
     }
 
-    /// The name or pattern of the tensors that the rule renames.
+    /// Returns the name or pattern of the tensors that the rule renames.
     #[must_use]
     pub fn old(&self) -> &str {
         &self.old
     }
 
-    /// The new name, or its pattern.
+    /// Returns the new name, or its pattern.
     #[must_use]
     pub fn new_name(&self) -> &str {
         &self.new
     }
 
-    /// The new name of the tensor `name`, or `None` if the rule does not match it.
+    /// Returns the new name of the tensor `name`, or `None` if the rule does not match it.
     ///
     /// If the stars can match in several ways, each star but the last matches the shortest text.
     #[must_use]

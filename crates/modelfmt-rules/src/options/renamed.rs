@@ -9,7 +9,7 @@ use crate::options::rename::RenameRule;
 pub enum RenameFault {
     /// This rule matches no tensor.
     NoMatch(String),
-    /// Two tensors would have one name.
+    /// Two tensors would get the same name.
     SameName {
         /// That name.
         name: String,
@@ -29,7 +29,7 @@ impl Renamed {
     /// that matches a tensor counts, so that two tensors can swap their names.
     ///
     /// # Errors
-    /// If a rule matches no tensor, or two tensors would have one name.
+    /// If a rule matches no tensor, or two tensors would get the same name.
     pub fn of(rules: &[RenameRule], names: &[(usize, &str)]) -> Result<Self, RenameFault> {
         if rules.is_empty() {
             return Ok(Self::default());
@@ -55,25 +55,25 @@ impl Renamed {
         Ok(renamed)
     }
 
-    /// The new name of the tensor at a position, if it gets one.
+    /// Returns the new name of the tensor at a position, if it gets one.
     #[must_use]
     pub fn name(&self, position: usize) -> Option<&str> {
         self.0.get(&position).map(String::as_str)
     }
 
-    /// The number of tensors that get a new name.
+    /// Returns the number of tensors that get a new name.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The new names by position.
+    /// Returns the new names by position.
     #[must_use]
     pub fn into_names(self) -> std::collections::BTreeMap<usize, String> {
         self.0.into_iter().collect()
     }
 
-    /// Fails if two tensors would have one name.
+    /// Fails if two tensors would get the same name.
     fn check(&self, names: &[(usize, &str)]) -> Result<(), RenameFault> {
         if self.0.is_empty() {
             return Ok(());

@@ -96,7 +96,7 @@ impl TypeRule {
         Self { glob: None, change: TypeChange::Quantize(to.into()) }
     }
 
-    /// The same rule, for the tensors alone whose names match `glob`.
+    /// Limits the rule to the tensors whose names match `glob`.
     #[must_use]
     pub fn matching(self, glob: impl Into<String>) -> Self {
         Self { glob: Some(glob.into()), ..self }
@@ -142,7 +142,7 @@ impl TypeRule {
         Ok(Self { glob, change: TypeChange::Quantize(to.map_err(unknown)?) })
     }
 
-    /// The option that this rule belongs to.
+    /// Returns the option that this rule belongs to.
     #[must_use]
     pub const fn choice(&self) -> Choice {
         match self.change {
@@ -152,7 +152,7 @@ impl TypeRule {
         }
     }
 
-    /// The rule as an option of a program, such as `--cast '*embed*=f16'`.
+    /// Returns the rule as an option of a program, such as `--cast '*embed*=f16'`.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         let to = match self.change {
@@ -167,7 +167,7 @@ impl TypeRule {
         }
     }
 
-    /// What the rule does. Quantizing to f32, f16 or bf16 is a cast.
+    /// Returns what the rule does. Quantizing to f32, f16 or bf16 is a cast.
     pub const fn effective(&self) -> TypeChange {
         match self.change {
             TypeChange::Quantize(Quantization::Type(dtype)) if is_plain(dtype) => TypeChange::Cast(dtype),
@@ -175,7 +175,7 @@ impl TypeRule {
         }
     }
 
-    /// The target of the quantization, if the rule quantizes to blocks.
+    /// Returns the target of the quantization, if the rule quantizes to blocks.
     pub const fn blocks(&self) -> Option<Quantization> {
         match self.effective() {
             TypeChange::Quantize(to) => Some(to),
@@ -184,7 +184,7 @@ impl TypeRule {
     }
 }
 
-/// Whether a dtype is one of the floats that `quantize` also takes, as llama.cpp's own tool does.
+/// Checks whether a dtype is one of the floats that `quantize` also accepts, like llama.cpp's own tool.
 pub const fn is_plain(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }
@@ -222,7 +222,7 @@ fn unknown_dtype(unknown: &UnknownDType) -> ParseError {
     ParseError::new(unknown.to_string())
 }
 
-/// The error for a cast to a preset.
+/// Returns the error for a cast to a preset.
 fn preset_for_cast(preset: Preset) -> ParseError {
     let why = format!("{preset} is a preset of blocks, and a cast is for numbers");
     ParseError::new(why).with_instead(Choice::Quantize, preset)

@@ -11,7 +11,7 @@ pub(super) enum Family {
     Falcon,
     /// Has rules of its own that this crate does not implement.
     Glm5Next,
-    /// Every other architecture, and a model that does not say its architecture.
+    /// Every other architecture, and a model that does not state its architecture.
     Other,
 }
 

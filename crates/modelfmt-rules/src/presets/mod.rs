@@ -90,7 +90,8 @@ impl Preset {
         Self::Iq4Xs,
     ];
 
-    /// The name of the preset. If llama.cpp's name is also the name of a dtype, the preset has the prefix `mostly_`.
+    /// Returns the name of the preset. If llama.cpp's name is also the name of a dtype, the preset has the
+    /// prefix `mostly_`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -114,7 +115,7 @@ impl Preset {
         }
     }
 
-    /// The dtype that most tensors get.
+    /// Returns the dtype that most tensors get.
     #[must_use]
     pub const fn base(self) -> DType {
         match self {
@@ -133,7 +134,7 @@ impl Preset {
         }
     }
 
-    /// llama.cpp's number of the preset (`llama_ftype`), which GGUF stores in `general.file_type`.
+    /// Returns llama.cpp's number of the preset (`llama_ftype`), which GGUF stores in `general.file_type`.
     #[must_use]
     pub const fn file_type(self) -> u32 {
         match self {
@@ -157,7 +158,8 @@ impl Preset {
         }
     }
 
-    /// The dtypes of the tensors that the preset quantizes, by name. Tensors that are not in the map stay as they are.
+    /// Returns the dtypes of the tensors that the preset quantizes, by name. Tensors that are not in the map
+    /// stay as they are.
     ///
     /// `tensors` are the names and shapes of all tensors of the model: the dtype of one tensor depends on the others.
     pub fn types<'a>(
@@ -182,7 +184,8 @@ impl Preset {
 }
 
 impl Preset {
-    /// Whether llama.cpp refuses to give a tensor this dtype where nothing says how important its columns are.
+    /// Checks whether llama.cpp refuses to give a tensor this dtype if the importance of its columns is not
+    /// known.
     #[must_use]
     pub fn needs_importance(self, name: &str, dtype: DType) -> bool {
         let name = Canonical::of(name).name;
@@ -190,25 +193,26 @@ impl Preset {
     }
 }
 
-/// What the rules know of a model besides its tensors.
+/// Facts about a model that the rules use, besides its tensors.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
-    /// The architecture, in the words of GGUF or Hugging Face.
+    /// The architecture, under its name in GGUF or Hugging Face.
     pub architecture: Option<&'a str>,
-    /// How many heads of queries share each head of keys in the first layer, where the metadata says it. Else the tensors show it.
+    /// The number of query heads that share each key head in the first layer, if the metadata states it.
+    /// Otherwise it is derived from the tensors.
     pub heads_per_key: Option<u64>,
     /// Whether the importance of columns is known.
     pub has_importance: bool,
 }
 
-/// GGUF's name of a tensor, and the number of the expert if GGUF has one tensor for all of them.
+/// Returns GGUF's name of a tensor, and the number of the expert if GGUF has one tensor for all experts.
 #[must_use]
 pub fn gguf_name(name: &str) -> (std::borrow::Cow<'_, str>, Option<u64>) {
     let Canonical { name, expert } = Canonical::of(name);
     (name, expert)
 }
 
-/// Whether llama.cpp has another name for the tensor with this Hugging Face name.
+/// Checks whether llama.cpp has another name for the tensor with this Hugging Face name.
 pub fn has_other_name(name: &str) -> bool {
     Canonical::of(name).name != name
 }

@@ -1,10 +1,10 @@
-//! GGUF's names of tensors, and the names in Hugging Face's checkpoints that mean the same.
+//! GGUF's names of tensors, and the corresponding names in Hugging Face checkpoints.
 
 use std::borrow::Cow;
 
-/// The name that the rules go by.
+/// The name of a tensor that the rules match.
 pub(super) struct Canonical<'a> {
-    /// GGUF's name, or the tensor's own where none is known.
+    /// GGUF's name, or the tensor's own name if none is known.
     pub(super) name: Cow<'a, str>,
     /// The expert of the layer that the tensor belongs to, if each expert has tensors of its own.
     pub(super) expert: Option<u64>,
@@ -24,7 +24,7 @@ const WRAPPERS: &[&str] = &[
     "distilbert.",
 ];
 
-/// Prefixes of the number of a layer.
+/// Prefixes before the number of a layer.
 const LAYERS: &[&str] = &["layers.", "h.", "blocks.", "encoder.layer.", "transformer.layer.", "layer."];
 
 /// Tensors outside of layers: GGUF's name, then Hugging Face's names.
@@ -193,7 +193,7 @@ impl<'a> Canonical<'a> {
         Some(Self { name: format!("blk.{layer}.{part}.{suffix}").into(), expert })
     }
 
-    /// The number of the tensor's layer; `None` outside of layers.
+    /// Returns the number of the tensor's layer; `None` outside of layers.
     pub(super) fn layer(&self) -> Option<u64> {
         let rest = self.name.strip_prefix("blk.")?;
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -201,7 +201,7 @@ impl<'a> Canonical<'a> {
         digits.parse::<u32>().ok().map(u64::from)
     }
 
-    /// The key by which llama.cpp sorts tensors. Those outside of layers come first.
+    /// Returns the key by which llama.cpp sorts tensors. Tensors outside of layers come first.
     pub(super) fn order(&self) -> (Option<u64>, &str) {
         (self.layer(), &self.name)
     }
@@ -219,7 +219,7 @@ fn layer_of(name: &str) -> Option<(u32, &str)> {
     })
 }
 
-/// Takes the number of the expert out of the rest of a name, such as `mlp.experts.5.up_proj`.
+/// Removes the number of the expert from the rest of a name, such as `mlp.experts.5.up_proj`.
 fn without_expert(part: &str) -> (Cow<'_, str>, Option<u64>) {
     const EXPERTS: &str = ".experts.";
     let found = part.split_once(EXPERTS).and_then(|(before, after)| {

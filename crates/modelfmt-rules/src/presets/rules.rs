@@ -5,7 +5,7 @@ use modelfmt_core::DType;
 use super::family::Family;
 use super::{About, Preset, Tensor};
 
-/// What a tensor does in a model, as far as the rules distinguish it.
+/// The role of a tensor in a model, as far as the rules distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Output,
@@ -44,16 +44,16 @@ impl Role {
     }
 }
 
-/// Whether the rules know a tensor of this name.
+/// Checks whether the rules know a tensor of this name.
 pub(super) fn is_known(name: &str) -> bool {
     Role::of(name) != Role::Other
 }
 
 /// Tensors that stay as they are: small ones, and those whose values must be exact.
-const LEFT: &[&str] = &["position_embd.weight", "token_types.weight"];
+const UNQUANTIZED: &[&str] = &["position_embd.weight", "token_types.weight"];
 
 /// Parts of the names of such tensors.
-const LEFT_PARTS: &[&str] = &[
+const UNQUANTIZED_PARTS: &[&str] = &[
     "_norm.weight",
     "ffn_gate_inp.weight",
     "ffn_gate_tid2eid.weight",
@@ -91,14 +91,14 @@ const LEFT_PARTS: &[&str] = &[
     "mm.a.code_embd",
 ];
 
-/// Whether a tensor stays as it is.
-fn is_left(name: &str, shape: &[u64]) -> bool {
+/// Checks whether a tensor stays as it is.
+fn is_unquantized(name: &str, shape: &[u64]) -> bool {
     // Leading dimensions of 1 do not count: a matrix of one row is a vector.
     let rank = shape.iter().skip_while(|&&dim| dim == 1).count();
     rank < 2
         || !name.ends_with("weight")
-        || LEFT.contains(&name)
-        || LEFT_PARTS.iter().any(|part| name.contains(part))
+        || UNQUANTIZED.contains(&name)
+        || UNQUANTIZED_PARTS.iter().any(|part| name.contains(part))
 }
 
 /// The rules for one model, with the counts that they keep while they go through its tensors.
@@ -107,12 +107,12 @@ pub(super) struct Rules {
     family: Family,
     is_large: bool,
     has_output: bool,
-    /// Whether at least four heads of queries share a head of keys.
+    /// Whether at least four query heads share a key head.
     has_shared_keys: bool,
     has_importance: bool,
     layers: u64,
     experts: u64,
-    /// The number of tensors with the role [`Role::Values`], and how many of them came already.
+    /// The number of tensors with the role [`Role::Values`], and how many of them have been seen.
     values: u64,
     values_seen: u64,
     downs_seen: u64,
@@ -141,10 +141,10 @@ impl Rules {
         }
     }
 
-    /// The dtype of the next tensor, in llama.cpp's order; `None` if the tensor stays as it is.
+    /// Returns the dtype of the next tensor, in llama.cpp's order; `None` if the tensor stays as it is.
     pub(super) fn dtype(&mut self, tensor: &Tensor<'_>) -> Option<DType> {
         let name = &*tensor.canonical.name;
-        if is_left(name, tensor.shape) {
+        if is_unquantized(name, tensor.shape) {
             return None;
         }
         let columns = tensor.shape.last().copied()?;
@@ -158,10 +158,11 @@ impl Rules {
             Role::FfnDown => self.ffn_down(tensor),
             Role::Keys | Role::TokenEmbedding | Role::Plain | Role::Other => base,
         };
-        Some(that_fits(dtype, columns))
+        Some(with_fallback(dtype, columns))
     }
 
-    /// The dtype of the output matrix, which has more bits. In a model without one, the embeddings take its place.
+    /// Returns the dtype of the output matrix, which has more bits. In a model without one, the embeddings
+    /// take its place.
     fn output(&self, columns: u64) -> DType {
         let base = self.preset.base();
         if self.family == Family::Falcon || !fits(base, columns) || base == DType::Q8_0 {
@@ -231,13 +232,14 @@ impl Rules {
     }
 }
 
-/// Whether a layer is in the first eighth of all layers, in the last eighth, or every third between them.
+/// Checks whether a layer is in the first eighth of all layers, in the last eighth, or every third between
+/// them.
 fn has_more_bits(number: u64, layers: u64) -> bool {
     let eighth = layers / 8;
     number < eighth || number >= 7 * layers / 8 || (number - eighth) % 3 == 2
 }
 
-/// How many heads of queries share a head of keys, as the rows of the first layer show it.
+/// Returns how many query heads share a key head, derived from the rows of the first layer.
 fn heads_per_key(tensors: &[Tensor<'_>]) -> Option<u64> {
     let shape =
         |name: &str| tensors.iter().find(|tensor| tensor.canonical.name == name).map(|tensor| tensor.shape);
@@ -246,12 +248,13 @@ fn heads_per_key(tensors: &[Tensor<'_>]) -> Option<u64> {
     {
         return queries.checked_div(*keys);
     }
-    // Queries, keys and values in one: as many queries as there are columns, and as many keys as values.
+    // Queries, keys and values in one tensor: there are as many queries as columns, and as many keys as
+    // values.
     let [rows, columns] = shape("blk.0.attn_qkv.weight")? else { return None };
     columns.checked_div(rows.saturating_sub(*columns) / 2)
 }
 
-/// Whether llama.cpp treats a model as one with 70 billion weights.
+/// Checks whether llama.cpp treats a model as one with 70 billion weights.
 fn is_large(family: Family, layers: u64, tensors: &[Tensor<'_>]) -> bool {
     let rows = |name: &str| {
         let tensor = tensors.iter().find(|tensor| tensor.canonical.name == name)?;
@@ -264,7 +267,7 @@ fn is_large(family: Family, layers: u64, tensors: &[Tensor<'_>]) -> bool {
     }
 }
 
-/// The number of experts in the model, as far as one tensor shows it.
+/// Returns the number of experts in the model, as far as one tensor shows it.
 fn experts(tensor: &Tensor<'_>) -> Option<u64> {
     let name = &*tensor.canonical.name;
     if let Some(number) = tensor.canonical.expert {
@@ -282,8 +285,8 @@ fn fits(dtype: DType, columns: u64) -> bool {
     columns.is_multiple_of(block)
 }
 
-/// The dtype, or its replacement if the rows are not whole blocks of it.
-fn that_fits(dtype: DType, columns: u64) -> DType {
+/// Returns the dtype, or its replacement if the rows are not whole blocks of it.
+fn with_fallback(dtype: DType, columns: u64) -> DType {
     if fits(dtype, columns) {
         return dtype;
     }

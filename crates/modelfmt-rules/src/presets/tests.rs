@@ -17,7 +17,7 @@ struct Described {
     is_large: bool,
     heads_per_key: u64,
     has_importance: bool,
-    /// Whether the metadata says how many heads there are, and the tensors do not.
+    /// Whether only the metadata, and not the tensors, shows how many heads there are.
     says_heads: bool,
     tensors: Vec<(String, Vec<u64>)>,
 }

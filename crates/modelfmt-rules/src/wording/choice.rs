@@ -78,9 +78,9 @@ pub enum Choice {
     Outboard,
     /// `OutputOptions::reserve`.
     Reserve,
-    /// Who can open the output: `Apr2Options::seal`.
+    /// The keys and passphrases that can open the output: `Apr2Options::seal`.
     Seal,
-    /// Who signs the output: `Apr2Options::seal`.
+    /// The keys that sign the output: `Apr2Options::seal`.
     Sign,
     /// New names of tensors: `RenameRule`.
     Rename,
@@ -93,7 +93,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// The name of the field or argument.
+    /// Returns the name of the field or argument.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

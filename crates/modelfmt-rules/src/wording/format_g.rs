@@ -1,12 +1,12 @@
-//! Numbers in the format of C's `printf` with `%.6g`, in which tensors are listed as text.
+//! Numbers in the format of C's `printf` with `%.6g`, which is used to list tensors as text.
 
 use std::fmt;
 
 /// Significant digits.
 const DIGITS: usize = 6;
 
-/// Displays a number as C's `%.6g` does: six significant digits, no trailing zeros, an exponent below 1e-4 and from
-/// 1e6 on, and `nan`, `inf`, `-inf`. A NaN has no sign.
+/// Displays a number like C's `%.6g`: six significant digits, no trailing zeros, an exponent below 1e-4 and
+/// from 1e6 on, and `nan`, `inf`, `-inf`. A NaN has no sign.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct G6(pub f64);
 
@@ -37,7 +37,7 @@ fn text(number: f64) -> String {
     }
 }
 
-/// The text without zeros at the end of its fraction, and without a bare point.
+/// Returns the text without zeros at the end of its fraction, and without a bare point.
 fn trimmed(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }

@@ -85,10 +85,10 @@ pub enum Remedy {
 /// `Display` of errors, items and notes uses the names of fields and methods. A program whose users know other names implements
 /// this trait and passes it to `Error::in_words` and its siblings.
 pub trait Words {
-    /// The name of a choice.
+    /// Returns the name of a choice.
     fn choice(&self, choice: Choice) -> &str;
 
-    /// The text of a remedy.
+    /// Returns the text of a remedy.
     fn remedy(&self, remedy: Remedy) -> String;
 }
 
@@ -124,7 +124,7 @@ impl Words for FieldNames {
 }
 
 impl Remedy {
-    /// The effect of the remedy, as text that follows its name; empty if the name says it all.
+    /// Returns the effect of the remedy, as text that follows its name; empty if the name says it all.
     pub fn effect(self) -> String {
         match self {
             Self::Widen(to) => format!(", which makes it {to}"),
@@ -183,7 +183,7 @@ impl Note {
         Self { file: Some(file), ..Self::from(text) }
     }
 
-    /// The whole text of the note, in the words of a program.
+    /// Returns the whole text of the note, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         match &*self.choices {
@@ -205,7 +205,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// The names of choices, such as `include and exclude`.
+/// Returns the names of choices, such as `include and exclude`.
 pub fn joined(choices: &[Choice], words: &dyn Words) -> String {
     choices.iter().map(|choice| words.choice(*choice)).collect::<Vec<_>>().join(" and ")
 }

@@ -22,12 +22,12 @@ impl ParseError {
         Self { why: why.into(), instead: None }
     }
 
-    /// The same error, with another choice that would do what the caller wanted.
+    /// Adds another choice that would do what the caller wanted.
     pub(crate) fn with_instead(self, choice: Choice, chosen: impl fmt::Display) -> Self {
         Self { instead: Some((choice, chosen.to_string())), ..self }
     }
 
-    /// The error in one line, in the words of a program.
+    /// Returns the error in one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         match &self.instead {

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Displays text from a file with characters escaped that would move the cursor, change colours, change the direction of the text
-/// or be invisible.
+/// Displays text from a file, and escapes characters that would move the cursor, change colours, change the
+/// direction of the text or be invisible.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a str);
 
@@ -20,7 +20,8 @@ impl fmt::Display for Printable<'_> {
 }
 
 impl Printable<'_> {
-    /// At most `max` characters of the escaped text, then an ellipsis if there are more. Only the start of the text is read.
+    /// Returns at most `max` characters of the escaped text, then an ellipsis if there are more. Only the
+    /// start of the text is read.
     #[must_use]
     pub fn cut(&self, max: usize) -> String {
         let start = self.0.char_indices().nth(max.saturating_add(1)).and_then(|(end, _)| self.0.get(..end));
@@ -31,8 +32,8 @@ impl Printable<'_> {
         }
     }
 
-    /// Whether a character is escaped: control characters, line and paragraph separators, and Unicode's default ignorable
-    /// characters, which are invisible or change the direction of the text.
+    /// Checks whether a character is escaped: control characters, line and paragraph separators, and
+    /// Unicode's default ignorable characters, which are invisible or change the direction of the text.
     #[must_use]
     pub fn is_escaped(c: char) -> bool {
         c.is_control()
@@ -46,7 +47,8 @@ impl Printable<'_> {
     }
 }
 
-/// JSON text with characters escaped that would disturb a terminal; JSON itself requires this only below U+0020.
+/// Escapes characters in JSON text that would disturb a terminal. JSON itself requires this only below
+/// U+0020.
 #[must_use]
 pub fn escaped_json(json: &str) -> Cow<'_, str> {
     // Control characters below U+007F were escaped by the serializer, or are white space between the strings.

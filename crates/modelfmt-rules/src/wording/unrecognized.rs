@@ -1,6 +1,6 @@
 //! Recognizes files that are not models, so that an error can say what to do.
 
-/// What a file looks like that is of no format of ours.
+/// What a file of an unknown format looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unrecognized {
     /// What it looks like, and what to do.
@@ -9,7 +9,7 @@ pub struct Unrecognized {
     pub is_model: bool,
 }
 
-/// The number of first bytes that are looked at.
+/// The number of first bytes that are examined.
 pub const LOOKED_AT: u64 = 512;
 
 const fn model(hint: &'static str) -> Unrecognized {
@@ -23,7 +23,9 @@ const fn other(hint: &'static str) -> Unrecognized {
 const PICKLE: &str = "it is a pickle of Python that PyTorch did not write, such as joblib's or scikit-learn's: whatever loads it runs what it says; if you trust it, load it with the program that wrote it, and save its arrays with numpy.savez";
 const WEB_PAGE: &str =
     "it is a web page: the download failed, or its address is that of a page about the file";
-// Two lines of Python for each (docs/howto/checkpoint-without-torch.md#from-onnx-tensorflow-keras-or-orbax). None of them runs code of the file.
+// The two lines of Python in these hints are from
+// docs/howto/checkpoint-without-torch.md#from-onnx-tensorflow-keras-or-orbax. None of them runs code from the
+// file.
 const HDF5: &str = r#"it is HDF5, as Keras writes; two lines of Python write arrays that modelfmt reads: `import h5py, numpy; arrays = {}; h5py.File("model.h5").visititems(lambda name, x: arrays.update({name: x[()]}) if hasattr(x, "shape") else None)` and `numpy.savez("model.npz", **arrays)`"#;
 const KERAS: &str = "it is a zip archive of Keras; `unzip model.keras model.weights.h5` takes the weights out, and what modelfmt says of that file goes on";
 const TFLITE: &str = "it is a TensorFlow Lite model, which modelfmt does not read; `python -m tf2onnx.convert --tflite model.tflite --output model.onnx` makes ONNX of it, and what modelfmt says of that file goes on";
@@ -36,10 +38,10 @@ const LFS: &str =
 const APR_ENCRYPTED: &str = "it is a model that the program `apr` has encrypted, which modelfmt does not read; decrypt it with that program first";
 const OLD_GGML: &str = "it is a ggml file from before GGUF; llama.cpp has a script that makes GGUF of it";
 
-/// The kind of files that are pickles of Python and nothing else.
+/// The kind of files that are just Python pickles.
 pub const PICKLES: &str = "Python's pickle";
 
-/// The name of the kind of model that a hint is about, such as `ONNX`.
+/// Returns the name of the kind of model that a hint is about, such as `ONNX`.
 #[must_use]
 pub fn kind_of(hint: &str) -> &'static str {
     match hint {
@@ -81,7 +83,8 @@ const TEXTS: &[(&[u8], Unrecognized)] = &[
     (b"{", other("it is JSON, but not the index of a set of files")),
 ];
 
-/// Finds out what a file with these first bytes, [`LOOKED_AT`] of them or all, looks like; `None` if it is of no kind that is known.
+/// Finds out what a file looks like from its first bytes: [`LOOKED_AT`] of them, or all. `None` if its kind
+/// is not known.
 #[must_use]
 pub fn from_first_bytes(first: &[u8]) -> Option<Unrecognized> {
     let lower = first.to_ascii_lowercase();
@@ -115,8 +118,8 @@ pub fn from_first_bytes(first: &[u8]) -> Option<Unrecognized> {
 pub const CORE_ML: &str =
     "it is a CoreML model, which modelfmt does not read; look for the model that it was converted from";
 
-/// Protocol buffers whose field 1 is a version: ONNX (its ModelProto), CoreML (its Model) and TensorFlow (its SavedModel). `rest`
-/// follows the version.
+/// Recognizes protocol buffers whose field 1 is a version: ONNX (its ModelProto), CoreML (its Model) and
+/// TensorFlow (its SavedModel). `rest` follows the version.
 fn of_versioned(version: u8, rest: &[u8]) -> Option<Unrecognized> {
     // In ONNX, field 2 is text, in the others a message; 7 is the graph, and 8 the operator sets.
     let inside = match rest {
@@ -137,8 +140,8 @@ fn of_versioned(version: u8, rest: &[u8]) -> Option<Unrecognized> {
     })
 }
 
-/// Whether a message begins like a graph of TensorFlow (GraphDef), with a node that has a name and an operator. `rest` follows the
-/// first tag.
+/// Checks whether a message begins like a graph of TensorFlow (GraphDef), with a node that has a name and an
+/// operator. `rest` follows the first tag.
 fn is_graph(rest: &[u8]) -> bool {
     let text = |bytes: &[u8]| -> Option<(usize, bool)> {
         let (&len, text) = bytes.split_first()?;
@@ -151,7 +154,7 @@ fn is_graph(rest: &[u8]) -> bool {
     matches!(name.get(len..), Some([0x12, operator @ ..]) if text(operator).is_some_and(|(_, is_plain)| is_plain))
 }
 
-/// The bytes after a varint, a number with seven bits in each byte.
+/// Returns the bytes after a varint, a number with seven bits in each byte.
 fn after_varint(bytes: &[u8]) -> &[u8] {
     let len = bytes.iter().take(9).take_while(|byte| **byte >= 0x80).count();
     bytes.get(len + 1..).unwrap_or_default()

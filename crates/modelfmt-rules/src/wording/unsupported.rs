@@ -55,13 +55,13 @@ impl Unsupported {
         Self { subject: Subject::Part(kind), name, why, remedy: Some(Remedy::Lossy) }
     }
 
-    /// The same item with this remedy.
+    /// Sets the remedy of the item.
     #[must_use]
     pub fn with_remedy(self, remedy: Remedy) -> Self {
         Self { remedy: Some(remedy), ..self }
     }
 
-    /// The kind and the name of the item, such as `tensor "w"`.
+    /// Returns the kind and the name of the item, such as `tensor "w"`.
     #[must_use]
     pub fn what(&self) -> String {
         self.what_in(&FieldNames)
@@ -76,7 +76,7 @@ impl Unsupported {
         }
     }
 
-    /// The item in one line, in the words of a program.
+    /// Returns the item in one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         format!("{}: {}{}", self.what_in(words), self.why, self.help(words))
@@ -120,19 +120,19 @@ pub struct UnsupportedGroup<'a> {
 }
 
 impl<'a> UnsupportedGroup<'a> {
-    /// The items, in the order in which they were found.
+    /// Returns the items, in the order in which they were found.
     #[must_use]
     pub fn unsupported(&self) -> &[&'a Unsupported] {
         &self.unsupported
     }
 
-    /// The group in one line, in the words of a program.
+    /// Returns the group in one line, in the words of a program.
     #[must_use]
     pub fn in_words(&self, words: &dyn Words) -> String {
         self.line(words, |item| item.help(words))
     }
 
-    /// The group in one line without the remedy, for items that were dropped.
+    /// Returns the group in one line without the remedy, for items that were dropped.
     #[must_use]
     pub fn without_remedy(&self) -> String {
         self.line(&FieldNames, |_| String::new())

@@ -1,8 +1,9 @@
 //! Converts trees from and to JSON text.
 //!
-//! Text is written in the tree's order, the same bytes for the same tree. Numbers come back as what they were: integers
-//! exactly (up to 128 bits; longer ones are refused), floats in the fewest digits that give the same bits, with a point or an exponent that keeps them floats. A NaN,
-//! an infinity and bytes are written as strings, and read back they are strings.
+//! Text keeps the order of the tree, so the same tree always gives the same bytes. Numbers keep their type.
+//! Integers are exact up to 128 bits; longer ones are refused. A float is written with the fewest digits that
+//! give the same bits, and with a point or an exponent, so that it is read as a float again. NaN, infinities
+//! and bytes are written as strings and read back as strings.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -19,40 +20,42 @@ use super::{MAX_DEPTH, Object, ParseOptions, Value};
 ///
 /// # Errors
 ///
-/// [`JsonError`] if `text` is not one JSON value in UTF-8 and nothing but white space after it, and for what
-/// [`ValueSeed`](super::ValueSeed) refuses.
+/// [`JsonError`] if `text` is not UTF-8, is not exactly one JSON value, or if [`ValueSeed`](super::ValueSeed)
+/// refuses it.
 pub fn parse(text: &[u8]) -> Result<Value, JsonError> {
     parse_with(text, ParseOptions::default())
 }
 
-/// Parses JSON text.
+/// Parses JSON text with the given options.
 ///
 /// # Errors
 ///
-/// If it is not JSON, a key is there twice, or it is nested deeper than the options allow.
+/// [`JsonError`] if the text is not JSON, has a duplicate key, or is nested deeper than the options allow.
 pub fn parse_with(text: &[u8], options: ParseOptions) -> Result<Value, JsonError> {
     run(text, |known| ExactSeed { options, known })
 }
 
-/// Parses JSON text with a seed: [`CheckSeed`](super::CheckSeed) or the caller's own.
+/// Parses JSON text with a seed: [`CheckSeed`](super::CheckSeed) or one of your own.
 ///
 /// # Errors
 ///
-/// If it is not JSON, or the seed refuses it.
+/// [`JsonError`] if the text is not JSON, or the seed refuses it.
 pub fn parse_seed<'de, S: DeserializeSeed<'de>>(text: &'de [u8], seed: S) -> Result<S::Value, JsonError> {
     run(text, |_| seed)
 }
 
-/// Parses one member of an object as [`parse`] does, and skips the others. `None` if the object does not have the key.
+/// Parses one member of an object like [`parse`], and skips the others. `None` if the object does not have
+/// the key.
 ///
 /// # Errors
 ///
-/// If it is not JSON, or no object.
+/// [`JsonError`] if the text is not JSON, or its value is not an object.
 pub fn parse_member(text: &[u8], key: &str) -> Result<Option<Value>, JsonError> {
     run(text, |known| MemberSeed { key, known })
 }
 
-/// Whether the text has an integer beyond 64 bits. [`parse`] keeps such an integer, but any other seed gets the nearest float.
+/// Returns whether the text has an integer beyond 64 bits. [`parse`] keeps it; any other seed gets the
+/// nearest float.
 #[must_use]
 pub fn has_large_integer(text: &[u8]) -> bool {
     std::str::from_utf8(text)
@@ -79,7 +82,8 @@ fn finish<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Va
 ///
 /// # Errors
 ///
-/// If it is not JSON, a key is there twice, it is nested too deep, or it is no object.
+/// [`JsonError`] if the text is not JSON, has a duplicate key, is nested too deep, or its value is not an
+/// object.
 pub fn parse_object(text: &[u8]) -> Result<Object, JsonError> {
     match parse(text)? {
         Value::Object(object) => Ok(object),
@@ -90,7 +94,7 @@ pub fn parse_object(text: &[u8]) -> Result<Object, JsonError> {
     }
 }
 
-/// The JSON text of the tree, without insignificant white space.
+/// Returns the JSON text of the tree, without insignificant white space.
 ///
 /// # Errors
 ///
@@ -99,26 +103,28 @@ pub fn to_string(tree: &impl Tree) -> Result<String, JsonError> {
     tree.write(Layout::Compact)
 }
 
-/// The JSON text of the tree, one line per member, indented by two spaces per level, and without a newline at the end.
+/// Returns the JSON text of the tree with one line per member, indented by two spaces per level, and without
+/// a newline at the end.
 ///
 /// # Errors
 ///
-/// If the tree is nested too deep, or has what JSON has no words for.
+/// [`JsonError`] if the tree has more than [`MAX_DEPTH`] levels.
 pub fn to_string_pretty(tree: &impl Tree) -> Result<String, JsonError> {
     tree.write(Layout::Pretty)
 }
 
-/// The JSON text of the tree, without insignificant white space, and with the keys of every object sorted by their bytes.
+/// Returns the JSON text of the tree, without insignificant white space, and with the keys of every object
+/// sorted by their bytes.
 ///
 /// # Errors
 ///
-/// If the tree is nested too deep, or has what JSON has no words for.
+/// [`JsonError`] if the tree has more than [`MAX_DEPTH`] levels.
 pub fn to_string_sorted(tree: &impl Tree) -> Result<String, JsonError> {
     tree.write(Layout::Sorted)
 }
 
-/// The first `max` characters of the text that [`to_string`] returns, without making the rest. If the tree is nested too deep,
-/// the text ends at that point.
+/// Returns the first `max` characters of the text that [`to_string`] returns, without building the rest. If
+/// the tree is nested too deep, the text ends at that point.
 #[must_use]
 pub fn start(value: &Value, max: usize) -> String {
     let mut start = Start { bytes: Vec::new(), room: max.saturating_mul(4) };
@@ -138,7 +144,7 @@ impl io::Write for Start {
         let taken = bytes.get(..self.room).unwrap_or(bytes);
         self.bytes.extend_from_slice(taken);
         self.room = self.room.saturating_sub(taken.len());
-        Ok(taken.len()) // none is an error for the caller
+        Ok(taken.len()) // zero makes the caller fail
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -167,7 +173,7 @@ mod sealed {
     }
 
     pub trait Tree {
-        /// The JSON text of the tree.
+        /// Returns the JSON text of the tree.
         fn write(&self, layout: Layout) -> Result<String, super::JsonError>;
     }
 }
@@ -190,7 +196,7 @@ macro_rules! tree {
 
 tree!(Value, Object);
 
-/// Why text could not be parsed, or a tree could not be written.
+/// The error for text that cannot be parsed, or a tree that cannot be written.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JsonError {
     message: String,
@@ -207,7 +213,7 @@ struct Position {
 }
 
 impl Position {
-    /// An error at byte `offset` of `text`.
+    /// Returns the position of byte `offset` of `text`.
     fn of(text: &[u8], offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let column = before.iter().rev().take_while(|&&b| b != b'\n').count().saturating_add(1);
@@ -217,19 +223,19 @@ impl Position {
 }
 
 impl JsonError {
-    /// What is wrong, without the position.
+    /// Returns the message, without the position.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The offset in the text at which parsing stopped; it may be the length of the text.
+    /// Returns the offset in the text at which parsing stopped; it may be the length of the text.
     #[must_use]
     pub fn offset(&self) -> Option<usize> {
         self.position.map(|position| position.offset)
     }
 
-    /// The line and column at which parsing stopped, both counted from 1. Columns count bytes.
+    /// Returns the line and column at which parsing stopped, both counted from 1. Columns count bytes.
     #[must_use]
     pub fn line_and_column(&self) -> Option<(usize, usize)> {
         self.position.map(|position| (position.line, position.column))
@@ -274,7 +280,8 @@ impl fmt::Display for JsonError {
     }
 }
 
-/// The position at which serde_json stopped. Its lines count from 1, and its column is the number of bytes read of the line.
+/// Returns the position at which serde_json stopped. Its lines count from 1; its column is the number of
+/// bytes read of the line.
 fn position(text: &str, line: usize, column: usize) -> Option<Position> {
     let earlier_lines = line.checked_sub(1)?;
     let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at.saturating_add(1));

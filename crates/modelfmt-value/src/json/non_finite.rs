@@ -1,5 +1,5 @@
-//! Floats that JSON lacks, in the form that Python's `json` module reads and writes: the bare words `NaN`, `Infinity` and
-//! `-Infinity`.
+//! NaN and the infinities in JSON text, as Python's `json` module reads and writes them: the bare words
+//! `NaN`, `Infinity` and `-Infinity`.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
@@ -14,8 +14,8 @@ use super::{JsonError, finish};
 const WORDS: [(&str, f64); 3] =
     [("NaN", f64::NAN), ("Infinity", f64::INFINITY), ("-Infinity", f64::NEG_INFINITY)];
 
-/// Replaces each bare word by a zero and spaces, so that any JSON parser accepts the text. Its length is unchanged. Returns the
-/// text itself if it has no bare words.
+/// Replaces each bare word by a zero and spaces, so that any JSON parser accepts the text. The length does
+/// not change. Returns the text itself if it has no bare words.
 #[must_use]
 pub fn without_bare_words(text: &str) -> Cow<'_, str> {
     replace(text).0
@@ -25,7 +25,7 @@ pub fn without_bare_words(text: &str) -> Cow<'_, str> {
 ///
 /// # Errors
 ///
-/// If it is not JSON with these words, a key is there twice, or it is nested too deep.
+/// [`JsonError`] if the text is not JSON apart from these words, has a duplicate key, or is nested too deep.
 pub fn parse_with_bare_words(text: &[u8]) -> Result<Value, JsonError> {
     let text = std::str::from_utf8(text).map_err(|error| JsonError::not_utf8(text, error))?;
     let (plain, words) = replace(text);
@@ -34,12 +34,12 @@ pub fn parse_with_bare_words(text: &[u8]) -> Result<Value, JsonError> {
     finish(&plain, ExactSeed { options: ParseOptions::default(), known })
 }
 
-/// The JSON text of the object, without insignificant white space, with bare words for NaN and the infinities. Keys keep their
-/// order.
+/// Returns the JSON text of the object, without insignificant white space, and with bare words for NaN and
+/// the infinities. Keys keep their order.
 ///
 /// # Errors
 ///
-/// If the object is nested too deep, or has bytes.
+/// [`JsonError`] if the object is nested too deep.
 pub fn to_string_with_bare_words(object: &Object) -> Result<String, JsonError> {
     let mut out = String::new();
     push_object(object, 0, &mut out)?;
@@ -97,7 +97,7 @@ fn deeper(depth: u32) -> Result<u32, JsonError> {
     Ok(depth.saturating_add(1))
 }
 
-/// The text with a zero in place of each bare word, and the list of these words.
+/// Replaces each bare word by a zero. Returns the text and the list of the words.
 fn replace(text: &str) -> (Cow<'_, str>, Vec<Word>) {
     let (bytes, mut words) = (text.as_bytes(), Vec::new());
     let mut at = 0;
@@ -130,7 +130,7 @@ fn replace(text: &str) -> (Cow<'_, str>, Vec<Word>) {
     (Cow::Owned(plain), words)
 }
 
-/// The bare word that begins at `at`, if it is not a part of a longer word.
+/// Returns the bare word that begins at `at`, if it is not part of a longer word.
 fn word_at(text: &[u8], at: usize) -> Option<(&'static str, f64)> {
     let is_joined = |byte: Option<&u8>| {
         byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.' | b'_'))

@@ -1,26 +1,27 @@
-//! Finds integers beyond 64 bits, which serde_json would turn into floats, before the text is parsed, so that a tree can keep
-//! them.
+//! Finds integers beyond 64 bits in JSON text before it is parsed. serde_json would turn them into floats;
+//! this allows a tree to keep them.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use super::super::Value;
 use super::super::de::KnownNumber;
 use super::super::integer::Integer;
 
-/// A bare word that was replaced by a zero: its offset in the text, and its float.
+/// A bare word that was replaced by a zero: its offset in the text, and the float it means.
 pub(super) type Word = (usize, f64);
 
-/// The number of digits of the shortest integer that i64 or u64 may not hold.
+/// The number of digits of the shortest integer that may not fit i64 or u64.
 const DIGITS: usize = 19;
 
-/// The integers of the text that fit neither i64 nor u64, in order. The error is the offset of an integer of more than 128
-/// bits.
+/// Finds the integers of the text that fit neither i64 nor u64, in order. The error is the offset of an
+/// integer of more than 128 bits.
 ///
-/// If the text is not JSON, the result means nothing, and the parser refuses the text.
+/// If the text is not JSON, the result is meaningless, and the parser refuses the text.
 pub(super) fn large_integers(text: &str) -> Result<Vec<KnownNumber>, usize> {
     known_numbers(text, &[])
 }
 
-/// Finds these integers, and adds the floats that were replaced by zeros at the given offsets, which must ascend.
+/// Finds the same integers, and adds the floats that were replaced by zeros at the given offsets, which must
+/// ascend.
 pub(super) fn known_numbers(text: &str, words: &[Word]) -> Result<Vec<KnownNumber>, usize> {
     let mut found = Vec::new();
     if words.is_empty() && !has_long_run(text.as_bytes()) {
@@ -50,7 +51,8 @@ pub(super) fn known_numbers(text: &str, words: &[Word]) -> Result<Vec<KnownNumbe
     Ok(found)
 }
 
-/// Whether the text has a run of digits that is long enough for a large integer. Such a run covers every 19th byte.
+/// Returns whether the text has enough consecutive digits for a large integer. Such a run covers a byte at
+/// every 19th position.
 fn has_long_run(text: &[u8]) -> bool {
     (DIGITS - 1..text.len()).step_by(DIGITS).any(|at| {
         let digits = |byte: &&u8| byte.is_ascii_digit();
@@ -69,7 +71,7 @@ fn is_large(token: &str) -> bool {
         && token.parse::<i64>().is_err()
 }
 
-/// The offset after the quotation mark that ends the string which begins at `at`.
+/// Returns the offset after the quotation mark that ends the string which begins at `at`.
 pub(super) fn end_of_string(text: &[u8], at: usize) -> usize {
     let mut escaped = false;
     let rest = text.get(at.saturating_add(1)..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The names of a file, numbered in order and found by text.
+//! A table of unique names, numbered in order and found by text.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod sorted;
@@ -11,26 +11,26 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use sorted::Sorted;
 
-/// Unique names, numbered from 0 in the order of insertion. They are kept in one string, with a hash table of numbers, or with the
-/// numbers in the order of the hashes if they are very many.
+/// Unique names, numbered from 0 in the order of insertion. They are kept in one string. A hash table finds
+/// them; for very many names, it is replaced by the numbers sorted by the hashes of the names.
 ///
 /// The hash is seeded, because names may be hostile. A table holds up to 4 GiB of text.
 #[derive(Clone, Debug, Default)]
 pub struct NameTable {
     text: String,
-    /// The end of each name; it begins where the previous one ends.
+    /// The end of each name; a name begins where the previous one ends.
     ends: Vec<u32>,
     lookup: Lookup,
-    /// Whether very many names are compared by [`NameTable::compare`].
+    /// Whether [`NameTable::compare`] looks for duplicates once there are very many names.
     compares_later: bool,
     hasher: RandomState,
 }
 
-/// How names are found.
+/// The structure that finds names.
 #[derive(Clone, Debug)]
 enum Lookup {
     Table(HashTable<u32>),
-    /// Not before they have been compared.
+    /// Nothing until the names are compared.
     Later,
     Sorted(Sorted),
 }
@@ -41,15 +41,16 @@ impl Default for Lookup {
     }
 }
 
-/// From how many names on they are compared faster together than one by one: their hash table is larger than caches are.
+/// The number of names from which comparing all together is faster than one by one, because their hash table
+/// is larger than caches.
 const MANY: usize = 1 << 18;
 
-/// Why a name cannot be added.
+/// The error for a name that cannot be added.
 #[derive(Clone, PartialEq, Eq)]
 pub enum NameError {
     /// The name is already present.
     Duplicate(String),
-    /// There would be more names, or more text, than a table can hold.
+    /// The names exceed the number or the amount of text that a table can hold.
     TooMany,
 }
 
@@ -66,18 +67,19 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// How many bytes of text to reserve for each name. Most names are longer, but this avoids most steps of growing.
+/// The bytes of text to reserve for each name. Most names are longer, but this avoids most steps of growing.
 const USUAL_LEN: usize = 8;
 
 impl NameTable {
-    /// A table with capacity for `count` names. The caller has checked `count` against the bytes that exist.
+    /// Creates a table with capacity for `count` names. The caller must check `count` against the bytes that
+    /// exist.
     #[must_use]
     pub fn with_capacity(count: usize) -> Self {
         Self { lookup: Lookup::Table(HashTable::with_capacity(count)), ..Self::with_room(count) }
     }
 
-    /// The same, where names that are very many are compared by [`NameTable::compare`] and not when they are added: until then, none
-    /// is said to be there twice, and none is found fast.
+    /// Creates a table in which very many names are compared by [`NameTable::compare`] instead of when they
+    /// are added. Until then, duplicates are not detected, and finding a name is slow.
     #[must_use]
     pub fn comparing_later(count: usize) -> Self {
         let table = match count {
@@ -92,10 +94,10 @@ impl NameTable {
         Self { text, ends: Vec::with_capacity(count), ..Self::default() }
     }
 
-    /// Compares names that have been added since [`NameTable::comparing_later`].
+    /// Compares the names that were added since [`NameTable::comparing_later`].
     ///
     /// # Errors
-    /// The number of the first name that is there twice.
+    /// The number of the first name that is a duplicate.
     pub fn compare(&mut self) -> Result<(), usize> {
         self.compares_later = false;
         if !matches!(self.lookup, Lookup::Later) {
@@ -103,14 +105,14 @@ impl NameTable {
         }
         let (ends, text, hasher) = (&self.ends, &self.text, &self.hasher);
         let name = |number| name_of(ends, text, number);
-        let count = u32::try_from(ends.len()).unwrap_or(u32::MAX); // no more have been added
+        let count = u32::try_from(ends.len()).unwrap_or(u32::MAX); // adding has checked this
         let sorted = Sorted::new(count, |number| short_hash(hasher, name(number)));
         let repeated = sorted.first_repeated(|a, b| name(a) == name(b));
         self.lookup = Lookup::Sorted(sorted);
         repeated.map_or(Ok(()), |number| Err(number as usize))
     }
 
-    /// Reserves memory for `count` more names. The caller has checked `count` against the bytes that exist.
+    /// Reserves memory for `count` more names. The caller must check `count` against the bytes that exist.
     pub fn reserve(&mut self, count: usize) {
         let (ends, text, hasher) = (&self.ends, &self.text, &self.hasher);
         if let Lookup::Table(table) = &mut self.lookup {
@@ -123,7 +125,7 @@ impl NameTable {
     /// Adds a name and returns its number.
     ///
     /// # Errors
-    /// If the name is already present, or the table is full.
+    /// [`NameError`] if the name is already present, or the table is full.
     #[inline]
     pub fn push(&mut self, name: &str) -> Result<usize, NameError> {
         let number = u32::try_from(self.ends.len()).map_err(|_| NameError::TooMany)?;
@@ -151,19 +153,19 @@ impl NameTable {
         Ok(number as usize)
     }
 
-    /// The number of names.
+    /// Returns the number of names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether the table has no names.
+    /// Returns whether the table has no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The name with this number.
+    /// Returns the name with this number.
     #[must_use]
     #[inline]
     pub fn name(&self, number: usize) -> Option<&str> {
@@ -171,7 +173,7 @@ impl NameTable {
         Some(name_of(&self.ends, &self.text, number))
     }
 
-    /// The number of a name.
+    /// Returns the number of a name.
     #[must_use]
     #[inline]
     pub fn find(&self, name: &str) -> Option<usize> {
@@ -184,7 +186,7 @@ impl NameTable {
         found.map(|number| number as usize)
     }
 
-    /// A hash table of all names, for more of them.
+    /// Builds a hash table of all names, so that more can be added.
     #[cold]
     fn table(&self) -> HashTable<u32> {
         let hash = |&number: &u32| self.hasher.hash_one(name_of(&self.ends, &self.text, number));
@@ -195,7 +197,7 @@ impl NameTable {
         table
     }
 
-    /// The names, in order.
+    /// Returns the names, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> + DoubleEndedIterator + Clone {
         (0..self.len()).map(|number| self.name(number).unwrap_or_default())
     }
@@ -206,7 +208,7 @@ impl NameTable {
         self.ends.shrink_to_fit();
     }
 
-    /// Bytes of heap memory that the table takes.
+    /// Returns the number of bytes of heap memory that the table takes.
     #[must_use]
     pub fn heap_size(&self) -> usize {
         self.text
@@ -220,7 +222,7 @@ impl NameTable {
     }
 }
 
-/// The upper half of a hash.
+/// Returns the upper half of a hash.
 #[inline]
 fn short_hash(hasher: &RandomState, name: &str) -> u32 {
     u32::try_from(hasher.hash_one(name) >> 32).unwrap_or_default()
@@ -258,20 +260,21 @@ mod tests {
         for i in 0..MANY {
             assert_eq!((names.push(&name(i)), growing.push(&name(i))), (Ok(i), Ok(i)));
         }
-        // A table that did not know how many would come compares them one by one until they are very many.
+        // This table did not know its final number of names. It compares them one by one until there are very
+        // many.
         assert!(growing.push(&name(4)).is_ok() && growing.push("b").is_ok() && growing.push("b").is_ok());
         assert_eq!(growing.compare(), Err(MANY));
         let mut twice = names.clone();
         assert_eq!((names.find(&name(7)), names.compare()), (Some(7), Ok(())));
         assert!((0..MANY).all(|i| names.find(&name(i)) == Some(i)) && names.find("model").is_none());
-        // What is added afterwards is compared at once.
+        // Names that are added afterwards are compared at once.
         assert_eq!(names.push("model"), Ok(MANY));
         assert_eq!(names.push(&name(5)), Err(NameError::Duplicate(name(5))));
         for i in [9, 3] {
             assert!(twice.push(&name(i)).is_ok());
         }
         assert_eq!(twice.compare(), Err(MANY));
-        // Few names are compared as they are added.
+        // If there are few names, they are compared as they are added.
         let mut few = NameTable::comparing_later(2);
         assert!(few.push("a").is_ok() && few.push("a").is_err());
     }

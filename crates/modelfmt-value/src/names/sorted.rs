@@ -1,14 +1,14 @@
 //! The numbers of very many names, sorted by the hashes of the names.
 //!
-//! A hash table of ten million names is filled at the speed of the cache misses, one for each name. Sorting visits the memory in order, and
-//! takes as long for each name whatever their number.
+//! Filling a hash table of ten million names costs a cache miss for each name. Sorting visits the memory in
+//! order, and its time per name does not depend on the number of names.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-/// A hash in the upper 32 bits and a number in the lower ones, in order.
+/// Entries in ascending order: a hash in the upper 32 bits and a number in the lower 32.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sorted(Vec<u64>);
 
-/// How many numbers are sorted at once: as many as the nearest caches hold.
+/// The number of entries that are sorted at once: as many as the nearest caches hold.
 const PART: usize = 4096;
 
 const fn entry(hash: u32, number: u32) -> u64 {
@@ -25,14 +25,14 @@ const fn number_of(entry: u64) -> u32 {
     entry as u32
 }
 
-/// Of `total` things spread evenly over all hashes, how many are below this one.
+/// Returns how many of `total` entries have a lower hash than this one if hashes are spread evenly.
 const fn share(hash: u32, total: usize) -> usize {
     let share = (hash as u64).saturating_mul(total as u64) >> 32;
     share as usize // at most `total`
 }
 
 impl Sorted {
-    /// The numbers below `count`, sorted by what `hash` says of each.
+    /// Sorts the numbers below `count` by the hash that `hash` returns for each.
     pub(super) fn new(count: u32, hash: impl Fn(u32) -> u32) -> Self {
         let parts = (count as usize).div_ceil(PART);
         let mut ends = vec![0usize; parts.saturating_add(1)];
@@ -44,7 +44,8 @@ impl Sorted {
                 *end = end.saturating_add(1);
             }
         }
-        // The number of entries before each part, which its entries then count up to those before the next.
+        // First the number of entries before each part. Adding the entries of a part then raises it to their
+        // end.
         let mut before = 0usize;
         for end in &mut ends {
             before = before.saturating_add(*end);
@@ -66,16 +67,16 @@ impl Sorted {
         Self(sorted)
     }
 
-    /// The number with this hash for which `is` is true.
+    /// Returns the number with this hash for which `is` returns true.
     #[inline]
     pub(super) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
         let same = self.0.get(self.begin(hash)..)?.iter().take_while(|&&entry| hash_of(entry) == hash);
         same.map(|&entry| number_of(entry)).find(|&number| is(number))
     }
 
-    /// The lowest number that is the `same` as a lower one.
+    /// Returns the lowest number that is a duplicate of a lower one according to `same`.
     pub(super) fn first_repeated(&self, same: impl Fn(u32, u32) -> bool) -> Option<u32> {
-        // Numbers with one hash follow each other in ascending order, and there are hardly ever three.
+        // Numbers with the same hash are adjacent, in ascending order. There are hardly ever three.
         let runs = self.0.chunk_by(|&a, &b| hash_of(a) == hash_of(b)).filter(|run| run.len() > 1);
         let repeated = |run: &[u64]| {
             let before = |at: usize| run.get(..at).unwrap_or_default().iter();
@@ -90,7 +91,8 @@ impl Sorted {
         self.0.capacity().saturating_mul(size_of::<u64>())
     }
 
-    /// Where the entries of this hash begin, or would. Hashes are spread evenly, so the hash itself says about where.
+    /// Returns where the entries of this hash begin, or would begin. Hashes are spread evenly, so the hash
+    /// gives an estimate.
     fn begin(&self, hash: u32) -> usize {
         let (count, wanted) = (self.0.len(), entry(hash, 0));
         let mut at = share(hash, count).min(count.saturating_sub(1));
@@ -102,7 +104,7 @@ impl Sorted {
             };
             at = at.min(count.saturating_sub(1));
         }
-        // From there to both sides, in steps that double.
+        // Search from there in both directions, in steps that double.
         let is_below = |at: usize| self.0.get(at).is_some_and(|&entry| entry < wanted);
         let (mut low, mut high, mut step) = (at, at, 4usize);
         while low > 0 && !is_below(low.saturating_sub(1)) {
@@ -162,7 +164,7 @@ mod tests {
     fn the_first_that_is_there_twice_is_said() {
         let sorted = Sorted::new(10_000, |number| mixed(number % 9000));
         assert_eq!(sorted.first_repeated(|a, b| a % 9000 == b % 9000), Some(9000));
-        // Equal hashes alone say nothing.
+        // Equal hashes alone do not make duplicates.
         assert_eq!(sorted.first_repeated(|_, _| false), None);
         assert_eq!(Sorted::new(3, |_| 5).first_repeated(|a, b| (a, b) == (0, 2)), Some(2));
     }

@@ -1,4 +1,4 @@
-//! CRC-32C, as far as MAG needs it. See `crc32fast` beside it.
+//! CRC-32C, as far as MAG needs it. See the crate `crc32fast` in the folder next to this one.
 
 use std::sync::OnceLock;
 
@@ -6,13 +6,13 @@ use crc32fast::Tables;
 
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// The CRC of these bytes.
+/// Returns the CRC of these bytes.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// The CRC of what has that CRC, followed by these bytes.
+/// Continues a CRC with these bytes.
 #[must_use]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     static TABLES: OnceLock<Box<Tables>> = OnceLock::new();

@@ -1,17 +1,18 @@
-//! CRC-32 (IEEE), in the place of the crate of that name, which the page cannot use to advantage: WebAssembly has no multiplication for it,
-//! and its tables of 16 KiB, which nothing compresses, are in every download. These tables are made at the first use; it is as fast.
+//! CRC-32 (IEEE), a replacement for the crate of the same name. That crate is a poor fit for the page:
+//! WebAssembly lacks the multiplication that it uses, and every download would contain its tables of 16 KiB,
+//! which do not compress. The tables here are computed at the first use, and the code is equally fast.
 
 use std::sync::OnceLock;
 
 const POLYNOMIAL: u32 = 0xedb8_8320;
-/// Bytes that are looked up at once.
+/// The number of bytes that are looked up at once.
 const STEP: usize = 16;
 
-/// What each value of a byte adds to the CRC, by its distance from the end of a step.
+/// The contribution of each byte value to the CRC, by the byte's distance from the end of a step.
 pub struct Tables([[u32; 256]; STEP]);
 
 impl Tables {
-    /// Those of a polynomial whose lowest term is in the highest bit.
+    /// Computes the tables for a polynomial whose lowest term is in the highest bit.
     #[must_use]
     pub fn new(polynomial: u32) -> Box<Self> {
         let mut tables = Box::new(Self([[0; 256]; STEP]));
@@ -28,7 +29,7 @@ impl Tables {
         tables
     }
 
-    /// The CRC of what has that CRC, followed by these bytes.
+    /// Continues a CRC with these bytes.
     #[must_use]
     pub fn add(&self, crc: u32, bytes: &[u8]) -> u32 {
         let (steps, rest) = bytes.as_chunks::<STEP>();
@@ -39,7 +40,8 @@ impl Tables {
                 *byte ^= of_crc;
             }
             crc = 0;
-            // From the end: only the first four bytes wait for the CRC of the step before. The other order is slower.
+            // From the end, because only the first four bytes wait for the CRC of the previous step. The
+            // other order is slower.
             for (byte, table) in step.iter().rev().zip(&self.0) {
                 crc ^= table[usize::from(*byte)];
             }
@@ -60,13 +62,13 @@ fn tables() -> &'static Tables {
     TABLES.get_or_init(|| Tables::new(POLYNOMIAL))
 }
 
-/// The CRC of these bytes.
+/// Returns the CRC of these bytes.
 #[must_use]
 pub fn hash(bytes: &[u8]) -> u32 {
     tables().add(0, bytes)
 }
 
-/// The CRC of bytes that come one after another.
+/// Computes the CRC of bytes that arrive piece by piece.
 #[derive(Clone, Debug, Default)]
 pub struct Hasher {
     crc: u32,
@@ -74,13 +76,13 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// That of no bytes.
+    /// Starts with no bytes.
     #[must_use]
     pub const fn new() -> Self {
         Self::new_with_initial_len(0, 0)
     }
 
-    /// That of `len` bytes whose CRC is known.
+    /// Starts with `len` bytes whose CRC is known.
     #[must_use]
     pub const fn new_with_initial_len(crc: u32, len: u64) -> Self {
         Self { crc, len }
@@ -98,14 +100,14 @@ impl Hasher {
         self.len += next.len;
     }
 
-    /// The CRC of all.
+    /// Returns the CRC of all bytes.
     #[must_use]
     pub const fn finalize(self) -> u32 {
         self.crc
     }
 }
 
-/// A product of two polynomials, modulo that of the CRC; the highest bit is the lowest term.
+/// Multiplies two polynomials modulo that of the CRC. The highest bit is the lowest term.
 fn times(a: u32, mut b: u32) -> u32 {
     let mut product = 0;
     for bit in (0..u32::BITS).rev() {
@@ -115,7 +117,7 @@ fn times(a: u32, mut b: u32) -> u32 {
     product
 }
 
-/// What so many bytes after others multiply their CRC by.
+/// Returns the factor by which a CRC is multiplied when this many bytes follow.
 fn power(mut bytes: u64) -> u32 {
     let (mut product, mut square) = (1 << 31, 1 << 23); // 1, and x to the 8th
     while bytes > 0 {
@@ -132,7 +134,7 @@ fn power(mut bytes: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Bit after bit, as the CRC is defined.
+    /// Computes the CRC bit by bit, by its definition.
     fn slowly(bytes: &[u8]) -> u32 {
         !bytes.iter().fold(u32::MAX, |crc, &byte| {
             (0..8).fold(crc ^ u32::from(byte), |crc, _| times_x(crc, POLYNOMIAL))

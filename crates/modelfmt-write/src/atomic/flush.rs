@@ -1,20 +1,20 @@
-//! Flushes of files and folders: waits until what was written is on the disk.
+//! Flushes files and folders: waits until written data is on the disk.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What is flushed when a file is complete, and when it appears.
+/// When a file is flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flush {
-    /// Its bytes when it is complete, and then its name.
+    /// Each file by itself: its bytes when it is complete, and then its name.
     Each,
-    /// Nothing: all files of the folder are flushed together.
+    /// All files of the folder together, not each by itself.
     Together,
 }
 
 impl Flush {
-    /// For many files: together, where the system can do that.
+    /// The choice for many files: together, where the system supports it.
     pub(super) const OF_MANY: Self =
         if cfg!(all(target_os = "linux", feature = "syncfs")) { Self::Together } else { Self::Each };
 }
@@ -63,7 +63,7 @@ pub(super) fn all(_: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 thread_local! {
-    /// How many flushes this thread has made.
+    /// The number of flushes by this thread.
     pub(super) static COUNT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::early_flush::EarlyFlush;
 use super::identity::InputFiles;
-use super::partial::{Claim, Partial};
 use super::sink::{NewFiles, Output, Overwrite, Sink};
+use super::temp_file::{TargetLock, TempFile};
 use flush::Flush;
 use modelfmt_core::WriteError;
 use modelfmt_core::source::{check_relative, folder_of};
 
-/// Calls `write` on a new file, which appears at `path` when that is done; if it fails, nothing is left behind.
+/// Calls `write` with a new file, which appears at `path` when `write` returns. After an error nothing is
+/// left behind.
 ///
 /// # Errors
 /// The errors of `write`; [`WriteError::Write`] for the errors of [`AtomicFile::create`] and [`Output::commit`].
@@ -31,27 +32,28 @@ pub fn write_file<F>(
     file.commit().map_err(failed)
 }
 
-/// A file that is written beside its target as `.modelfmt-….partial`, and renamed when it is complete.
+/// A file that is written next to its target as `.modelfmt-….partial`, and renamed when it is complete.
 ///
-/// The temporary file is always a new one: no existing file is opened for writing. Dropping the `AtomicFile` removes it. A
-/// process that is killed leaves at most that one file, which the next writer of the same target removes; a lock on it keeps two
-/// writers of one target apart. With the feature `parallel`, on Unix, what has been written is flushed while more is being
-/// written.
+/// The temporary file is always new: no existing file is opened for writing. Dropping the `AtomicFile`
+/// removes it. A process that is killed leaves at most this one file, and the next writer of the same target
+/// removes it. A lock on the file keeps two writers of one target apart. With the feature `parallel`, on
+/// Unix, written bytes are flushed while more are being written.
 ///
-/// On Unix a file that is replaced keeps its permissions, and its owner and group if the process may set them; until then only
-/// the owner can read the new file. Other attributes, such as access control lists, are not kept. If the target is a symbolic
-/// link, the link itself is replaced, and the file that it leads to stays as it is.
+/// On Unix a file that is replaced keeps its permissions, and its owner and group if the process may set
+/// them; until then only the owner can read the new file. Other attributes, such as access control lists, are
+/// not kept. If the target is a symbolic link, the link itself is replaced, and the file that it leads to
+/// does not change.
 #[derive(Debug)]
 pub struct AtomicFile {
-    /// `None` once it is finished.
+    /// `None` once the file is finished.
     file: Option<File>,
-    partial: Partial,
+    temp: TempFile,
     target: PathBuf,
     overwrite: Overwrite,
     inputs: InputFiles,
-    /// The metadata of the file that was at the target in the beginning, for its permissions.
+    /// The metadata of the file that was at the target initially, for its permissions.
     old: Option<Metadata>,
-    claim: Arc<Claim>,
+    target_lock: Arc<TargetLock>,
     early: EarlyFlush,
     flush: Flush,
 }
@@ -60,25 +62,27 @@ impl AtomicFile {
     /// Begins a file that will appear at `target`.
     ///
     /// # Errors
-    /// If `target` is a folder, device, pipe or socket, exists and may not be replaced, is being written by another process, or its folder
-    /// cannot be written to.
+    /// If `target` is a folder, device, pipe or socket, exists and may not be replaced, or is being written
+    /// by another process; if its folder cannot be written to.
     pub fn create(target: impl Into<PathBuf>, overwrite: Overwrite) -> io::Result<Self> {
         Self::create_protecting(target, overwrite, &InputFiles::default())
     }
 
-    /// Checks whether [`create_protecting`](Self::create_protecting) would refuse the target, and creates nothing.
+    /// Checks whether [`create_protecting`](Self::create_protecting) would refuse the target, without
+    /// creating anything.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] for a file that may not be replaced; other errors for a folder, a device or a file of the
-    /// inputs.
+    /// [`io::ErrorKind::AlreadyExists`] for a file that may not be replaced; other errors for a folder, a
+    /// device or an input file.
     pub fn check_target(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> io::Result<()> {
         refuse_existing(target, overwrite, inputs)
     }
 
-    /// Begins a file that will appear at `target`, unless that is one of `inputs` under any name.
+    /// Begins a file that will appear at `target`. Fails if that is one of `inputs` under any name.
     ///
     /// # Errors
-    /// If the folder cannot be written, or the file exists and may not be replaced; if `target` is one of `inputs`.
+    /// If the folder cannot be written to, the file exists and may not be replaced, or `target` is one of
+    /// `inputs`.
     pub fn create_protecting(
         target: impl Into<PathBuf>,
         overwrite: Overwrite,
@@ -87,38 +91,39 @@ impl AtomicFile {
         Self::begin(target.into(), overwrite, inputs, None, Flush::Each)
     }
 
-    /// Begins the first file of a new claim, or another file of `claim`.
+    /// Begins the first file under a new target lock, or another file under `target_lock`.
     fn begin(
         target: PathBuf,
         overwrite: Overwrite,
         inputs: &InputFiles,
-        claim: Option<Arc<Claim>>,
+        target_lock: Option<Arc<TargetLock>>,
         flush: Flush,
     ) -> io::Result<Self> {
         refuse_existing(&target, overwrite, inputs)?;
         let old = fs::metadata(&target).ok().filter(|_| overwrite == Overwrite::Replace);
-        let (claim, file, partial) = match claim {
-            Some(claim) => {
-                let (file, partial) = claim.another(&target, old.is_some())?;
-                (claim, file, partial)
+        let (target_lock, file, temp) = match target_lock {
+            Some(target_lock) => {
+                let (file, temp) = target_lock.another(&target, old.is_some())?;
+                (target_lock, file, temp)
             }
-            None => Claim::begin(&target, old.is_some(), inputs)?,
+            None => TargetLock::begin(&target, old.is_some(), inputs)?,
         };
         let (file, early) = (Some(file), EarlyFlush::default());
-        Ok(Self { file, partial, target, overwrite, inputs: inputs.clone(), old, claim, early, flush })
+        Ok(Self { file, temp, target, overwrite, inputs: inputs.clone(), old, target_lock, early, flush })
     }
 
-    /// Where the file will appear.
+    /// Returns the path at which the file will appear.
     #[must_use]
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Copies `len` bytes of another file, from its byte `from` on, to byte `to` of this one. The system makes the copy; a file
-    /// system that can share bytes copies none. Both files' cursors are used, so only one thread may do this at a time.
+    /// Copies `len` bytes of another file, from its byte `from` on, to byte `to` of this one. The system
+    /// makes the copy; file systems that can share bytes do not copy any. This moves the cursors of both
+    /// files, so only one thread may do it at a time.
     ///
     /// # Errors
-    /// If they cannot be read or written.
+    /// If one of the files cannot be read or written.
     pub fn copy_from(&self, other: &File, from: u64, to: u64, len: u64) -> io::Result<()> {
         let file = self.file()?;
         copy_range((other, from), (file, to), len)?;
@@ -131,14 +136,14 @@ impl AtomicFile {
     }
 
     fn publish(&mut self) -> io::Result<()> {
-        let Self { partial, target, inputs, overwrite, .. } = self;
+        let Self { temp, target, inputs, overwrite, .. } = self;
         let (target, overwrite) = (&**target, *overwrite);
-        partial.rename(|partial| match overwrite {
+        temp.rename(|temp_path| match overwrite {
             Overwrite::Replace => {
-                refuse_existing(target, overwrite, inputs)?; // it may have appeared meanwhile
-                fs::rename(partial, target)
+                refuse_existing(target, overwrite, inputs)?; // it may have appeared since
+                fs::rename(temp_path, target)
             }
-            Overwrite::Refuse => rename_new(partial, target),
+            Overwrite::Refuse => rename_new(temp_path, target),
         })?;
         match self.flush {
             Flush::Each => flush::names(folder_of(&self.target)),
@@ -159,13 +164,15 @@ fn refuse_existing(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> 
         Ok(_) if overwrite == Overwrite::Refuse => Err(already_exists()),
         Ok(_) => refuse_special(target),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        // For example a name that is too long: the temporary file has another name, so the error would come only at the very end.
+        // For example a name that is too long. The temporary file has another name, so the error would come
+        // only at the end.
         Err(error) => Err(error),
     }
 }
 
-/// Refuses devices, pipes and sockets: a rename would put a file there, which would break `/dev/null` for everybody. A link to
-/// one, such as `/dev/stdout`, is refused too; a link to a file is replaced, and the file stays as it is.
+/// Refuses devices, pipes and sockets: a rename would replace them with a file, which would break `/dev/null`
+/// for every program. A link to one, such as `/dev/stdout`, is refused too. A link to a file is replaced, and
+/// the file does not change.
 fn refuse_special(target: &Path) -> io::Result<()> {
     match fs::metadata(target) {
         Ok(metadata) if !metadata.is_file() => {
@@ -180,19 +187,19 @@ fn already_exists() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "it exists already")
 }
 
-/// Gives a new file the permissions of the one that it will replace. What the process may not set stays as it is: accessible to
-/// the owner alone.
+/// Gives a new file the permissions of the one that it will replace. If the process may not set them, only
+/// the owner can access the file.
 #[cfg(unix)]
 pub(crate) fn keep_permissions(file: &File, old: &Metadata) {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
     let Ok(new) = file.metadata() else { return };
-    // Set before the permissions: a file whose owner changes loses some of them.
+    // Set before the permissions: changing the owner of a file removes some of them.
     if new.uid() != old.uid() {
         let _ = fchown(file, Some(old.uid()), None);
     }
     let has_group = new.gid() == old.gid() || fchown(file, None, Some(old.gid())).is_ok();
     let mode = old.mode() & 0o777;
-    // Another group must not get what the old group was allowed, beyond what everybody is allowed.
+    // Another group gets no more than everybody has, because the permissions were for the old group.
     let mode = if has_group { mode } else { (mode & !0o070) | (mode & ((mode & 0o007) << 3)) };
     let _ = file.set_permissions(fs::Permissions::from_mode(mode));
 }
@@ -200,7 +207,8 @@ pub(crate) fn keep_permissions(file: &File, old: &Metadata) {
 #[cfg(not(unix))]
 pub(crate) const fn keep_permissions(_: &File, _: &Metadata) {}
 
-/// Copies `len` bytes from an offset of one file to an offset of another, by the system if it can.
+/// Copies `len` bytes from an offset of one file to an offset of another; the system makes the copy if it
+/// can.
 pub(crate) fn copy_range((from, at): (&File, u64), (to, place): (&File, u64), len: u64) -> io::Result<()> {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let (mut from, mut to) = (from, to);
@@ -210,13 +218,13 @@ pub(crate) fn copy_range((from, at): (&File, u64), (to, place): (&File, u64), le
     if copied == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Renames without replacing: unlike a rename, a link fails if a file has appeared at the target meanwhile.
-fn rename_new(partial: &Path, target: &Path) -> io::Result<()> {
-    if link_new(partial, target)? { fs::remove_file(partial) } else { Ok(()) }
+/// Renames without replacing: a hard link fails if a file has appeared at the target, unlike a rename.
+fn rename_new(temp_path: &Path, target: &Path) -> io::Result<()> {
+    if link_new(temp_path, target)? { fs::remove_file(temp_path) } else { Ok(()) }
 }
 
-/// Gives a file another name, which no file may have yet. Returns whether the old name stays too; on file systems without hard
-/// links, it does not.
+/// Gives a file another name, at which no file may exist. Returns whether the old name still exists; on file
+/// systems without hard links, it does not.
 pub(crate) fn link_new(file: &Path, target: &Path) -> io::Result<bool> {
     match fs::hard_link(file, target) {
         Ok(()) => Ok(true),
@@ -268,7 +276,7 @@ impl Output for AtomicFile {
         let Some(file) = &self.file else { return Ok(()) };
         self.early.finish()?;
         if let Some(old) = &self.old {
-            // The permissions may have been changed meanwhile.
+            // The permissions may have been changed since.
             keep_permissions(file, fs::metadata(&self.target).as_ref().unwrap_or(old));
         }
         if self.flush == Flush::Each {
@@ -280,7 +288,7 @@ impl Output for AtomicFile {
 
     fn remove_old(&self) -> io::Result<()> {
         if self.overwrite == Overwrite::Refuse {
-            return Ok(()); // there was none, and one that has appeared belongs to another process
+            return Ok(()); // there was none; a file that has appeared since belongs to another process
         }
         refuse_existing(&self.target, self.overwrite, &self.inputs)?;
         match fs::remove_file(&self.target) {
@@ -297,48 +305,49 @@ impl Output for AtomicFile {
 
 impl Drop for AtomicFile {
     fn drop(&mut self) {
-        // Unflushed bytes of a dropped file need not go to the disk; a flush that is running would wait for them.
+        // Unflushed bytes of a dropped file need not reach the disk; a running flush would wait for them.
         if let Some(file) = &self.file {
             let _ = file.set_len(0);
         }
     }
 }
 
-/// New files of a folder, for sets; each an [`AtomicFile`].
+/// Creates the new files of a set in a folder. Each is an [`AtomicFile`].
 ///
-/// While the first of them exists, the others count as files of the same set, and other writers of that set are kept away.
+/// While the first file exists, the others count as files of the same set, and other writers of that set are
+/// kept away.
 #[derive(Clone, Debug)]
 pub struct NewFolder {
     folder: PathBuf,
     overwrite: Overwrite,
     inputs: InputFiles,
-    claim: Arc<Mutex<Weak<Claim>>>,
+    target_lock: Arc<Mutex<Weak<TargetLock>>>,
     flush: Flush,
 }
 
 impl NewFolder {
-    /// Files will be created in `folder`, which must exist.
+    /// Creates files in `folder`, which must exist.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>, overwrite: Overwrite) -> Self {
         let (folder, inputs, flush) = (folder.into(), InputFiles::default(), Flush::Each);
-        Self { folder, overwrite, inputs, claim: Arc::default(), flush }
+        Self { folder, overwrite, inputs, target_lock: Arc::default(), flush }
     }
 
-    /// Protects these files from being replaced, under any name.
+    /// Protects these input files from being replaced, under any name.
     #[must_use]
     pub fn protecting(self, inputs: InputFiles) -> Self {
         Self { inputs, ..self }
     }
 
-    /// For thousands of small files, where flushing each one twice takes most of the time. Where the system can, all files are
-    /// flushed together, by [`flush`](Self::flush) and [`flush_names`](Self::flush_names).
+    /// Flushes all files together, by [`flush`](Self::flush) and [`flush_names`](Self::flush_names), if the
+    /// system can. For thousands of small files, flushing each one twice would take most of the time.
     #[must_use]
     pub fn flushed_together(self) -> Self {
         Self { flush: Flush::OF_MANY, ..self }
     }
 
-    /// Flushes the bytes of all files that are finished. Call it before the first of them is committed. Does nothing if each file
-    /// is flushed by itself.
+    /// Flushes the bytes of all files that are finished. Call this before the first of them is committed.
+    /// Does nothing if each file is flushed by itself.
     ///
     /// # Errors
     /// If some of the bytes cannot be written.
@@ -346,7 +355,7 @@ impl NewFolder {
         if self.flush == Flush::Together { flush::all(&self.folder) } else { Ok(()) }
     }
 
-    /// Flushes the names of all files that were committed. Does nothing if each name is flushed by itself.
+    /// Flushes the names of all committed files. Does nothing if each name is flushed by itself.
     ///
     /// # Errors
     /// If the system cannot flush the folder.
@@ -369,9 +378,10 @@ impl NewFiles for NewFolder {
 
     fn create(&self, path: &str) -> io::Result<AtomicFile> {
         let target = self.target(path)?;
-        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = AtomicFile::begin(target, self.overwrite, &self.inputs, claim.upgrade(), self.flush)?;
-        *claim = Arc::downgrade(&file.claim);
+        let mut target_lock = self.target_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let file =
+            AtomicFile::begin(target, self.overwrite, &self.inputs, target_lock.upgrade(), self.flush)?;
+        *target_lock = Arc::downgrade(&file.target_lock);
         Ok(file)
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of files that appear, replace others, are protected, or are left by killed writers.
+//! Tests of files that appear, replace others, are protected, or remain after their writer is killed.
 
 use super::*;
 use crate::NewSet;
@@ -35,7 +35,7 @@ fn a_file_that_is_dropped_leaves_nothing() {
     let file = AtomicFile::create(folder.path().join("m"), Overwrite::Refuse).unwrap();
     file.write_at(0, b"ab").unwrap();
     let partial = folder.path().join(names(folder.path()).remove(0));
-    // A flush that is running holds the file open like this; it has nothing more to write.
+    // A running flush holds the file open like this. It has nothing more to write.
     let held = File::open(partial).unwrap();
     drop(file);
     assert!(names(folder.path()).is_empty());
@@ -61,7 +61,7 @@ fn existing_files_are_replaced_only_when_allowed() {
 /// Leaves the temporary file of a writer that was killed, and returns its path.
 fn leftover(target: &Path) -> PathBuf {
     let file = AtomicFile::create(target, Overwrite::Replace).unwrap();
-    let path = file.partial.path().to_owned();
+    let path = file.temp.path().to_owned();
     drop(file);
     fs::write(&path, "left over by a writer that was killed").unwrap();
     path
@@ -92,7 +92,7 @@ fn what_is_being_read_is_no_leftover() {
     let inputs = InputFiles::new([&left]);
     AtomicFile::create_protecting(&target, Overwrite::Replace, &inputs).unwrap().commit().unwrap();
     assert!(left.exists());
-    // Files with other names are left alone, however similar these are.
+    // Files with other names are left alone, however similar the names.
     let near = [".m.partial", ".modelfmt-.partial", ".modelfmt-0000000000000000-00000000.partial"];
     let longer = left.file_name().unwrap().to_str().unwrap().replace(".partial", "0.partial");
     near.iter()
@@ -169,11 +169,11 @@ fn what_is_replaced_keeps_its_permissions() {
     for (old, while_written) in [(0o600, 0o600), (0o640, 0o600), (0o444, 0o600), (0o666, 0o600)] {
         fs::set_permissions(&target, fs::Permissions::from_mode(old)).unwrap();
         let file = AtomicFile::create(&target, Overwrite::Replace).unwrap();
-        assert_eq!(mode(file.partial.path()), while_written);
+        assert_eq!(mode(file.temp.path()), while_written);
         file.commit().unwrap();
         assert_eq!(mode(&target), old);
     }
-    // The permissions at the time of the replacement count.
+    // The permissions at the time of the replacement are kept.
     let file = AtomicFile::create(&target, Overwrite::Replace).unwrap();
     fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
     file.commit().unwrap();
@@ -295,7 +295,7 @@ fn a_link_to_a_file_is_replaced_and_the_file_left_alone() {
     assert_eq!((fs::read(&file).unwrap(), fs::read(&link).unwrap()), (b"old".to_vec(), b"new".to_vec()));
 }
 
-/// A folder is flushed twice for all its files, not twice for each.
+/// All files of a folder are flushed together, by two flushes, instead of two for each.
 #[cfg(all(target_os = "linux", feature = "syncfs"))]
 #[test]
 fn many_files_are_flushed_together() {

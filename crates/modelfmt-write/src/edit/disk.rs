@@ -1,16 +1,16 @@
-//! The disk operations of an edit, one at a time, so that a test can stop between any two.
+//! The disk operations of an edit, as single steps, so that a test can stop between any two.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::overtaken::busy;
+use super::conflict::busy;
 use crate::{copy_range, create_draft, keep_draft, keep_permissions, link_new, write_all_at};
 use modelfmt_core::source::folder_of;
 
-/// A disk. Only what was flushed survives a loss of power: the bytes and the length of a file by `flush`, names by
-/// `flush_folder`.
+/// A disk. Only flushed data survives a loss of power: the bytes and the length of a file after `flush`,
+/// names after `flush_folder`.
 pub(super) trait Disk {
     /// An open file.
     type File;
@@ -18,25 +18,25 @@ pub(super) trait Disk {
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// The first bytes of a file, at most `len`; `None` if there is no regular file with that name.
-    fn look(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>>;
+    /// Returns the first bytes of a file, at most `len`; `None` if there is no regular file with that name.
+    fn peek(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>>;
 
-    /// The names in the folder of a path.
+    /// Returns the names in the folder of a path.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
 
-    /// The length of a file.
+    /// Returns the length of a file.
     fn len(&self, file: &Self::File) -> io::Result<u64>;
 
-    /// Reads all of these bytes.
+    /// Reads bytes from offset `at` until `out` is full.
     fn read(&self, file: &Self::File, at: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// Writes all of these bytes.
+    /// Writes all of these bytes at offset `at`.
     fn write(&self, file: &Self::File, at: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Sets the length of a file.
     fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()>;
 
-    /// Flushes the bytes of a file, and its length.
+    /// Flushes the bytes and the length of a file.
     fn flush(&self, file: &Self::File) -> io::Result<()>;
 
     /// Flushes the names in the folder of a path.
@@ -45,25 +45,27 @@ pub(super) trait Disk {
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Renames a file, and replaces a file that has the new name.
+    /// Renames a file. Replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, which no file may have yet. Its old name stays too, if the file system has hard links.
+    /// Gives a file another name, at which no file may exist. The old name remains if the file system has
+    /// hard links.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// The file that a path leads to, through links.
+    /// Returns the file that a path leads to, following links.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Creates a new file, which only its owner may access, and locks it. It is removed if a signal ends the program.
+    /// Creates a new file, which only its owner may access, and locks it. A signal that ends the program
+    /// removes it.
     fn create_draft(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// Keeps such a file even if a signal ends the program.
+    /// Keeps a draft even if a signal ends the program.
     fn keep_draft(&self, path: &Path);
 
     /// Locks a file, or fails if another process has locked it.
     fn lock(&self, file: &Self::File) -> io::Result<()>;
 
-    /// Sets the time of its last change to a new value, so that every reader notices the change.
+    /// Sets the modification time to a new value, so that every reader notices the change.
     fn touch(&self, file: &Self::File);
 
     /// Copies bytes from an offset of one file to an offset of another.
@@ -83,7 +85,7 @@ impl Disk for RealDisk {
         OpenOptions::new().read(true).write(true).open(path)
     }
 
-    fn look(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>> {
+    fn peek(&self, path: &Path, len: u64) -> io::Result<Option<Vec<u8>>> {
         if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
             return Ok(None);
         }
@@ -120,7 +122,7 @@ impl Disk for RealDisk {
 
     #[cfg(unix)]
     fn flush_folder(&self, path: &Path) -> io::Result<()> {
-        // A file system that cannot flush a folder reports an error, but there is nothing more to do.
+        // A file system that cannot flush a folder reports an error, but nothing more can be done.
         File::open(folder_of(path)).and_then(|folder| folder.sync_all()).or(Ok(()))
     }
 
@@ -158,8 +160,8 @@ impl Disk for RealDisk {
     }
 
     fn touch(&self, file: &File) {
-        // The system's own file times may advance only every few milliseconds. A process that may write a file may still be
-        // forbidden to set them.
+        // The system's own file times may advance only every few milliseconds. A process that may write a
+        // file may still not be allowed to set its times, so errors are ignored.
         let _ = file.set_modified(SystemTime::now());
     }
 
@@ -170,7 +172,7 @@ impl Disk for RealDisk {
     fn keep_permissions(&self, old: &File, new: &File) {
         if let Ok(old) = old.metadata() {
             keep_permissions(new, &old);
-            let _ = new.sync_all(); // `flush` need not make them last
+            let _ = new.sync_all(); // `flush` does not cover permissions
         }
     }
 }

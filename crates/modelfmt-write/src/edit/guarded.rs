@@ -1,41 +1,42 @@
-//! An edit that a journal guards: of one file in place, or of several files that belong together.
+//! An edit that a journal protects: of one file in place, or of several files that belong together.
 //!
-//! The names of the files that an edit creates have the edit's number in them, and so do its marks: first the journal, which is
-//! written under a temporary name and [renamed](Disk::link) when it is complete, then the new files that will replace others. So
-//! an edit removes only its own files. What a killed edit leaves is found through its journal, which exists before the other
-//! files and is removed after them.
+//! The names of the files that an edit creates contain the edit's number, and its marks contain it too. The
+//! journal comes first: it is written under a temporary name and [renamed](Disk::link) when it is complete.
+//! Then come the new files that will replace others. An edit therefore removes only its own files. The
+//! leftovers of a killed edit are found through its journal, which exists before the other files and is
+//! removed after them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::conflict::or_conflict;
 use super::disk::Disk;
 use super::journal::{self, Content, HEAD_LEN, Head, Journal, Member, Record, State};
+use super::leftovers::make_room;
 use super::mark::{Mark, unmark};
 use super::names::{Id, Temporary, is_in_linked_folder, journal_path, path_of};
 use super::new_file::{NewFile, Patch, Preview};
-use super::overtaken::or_overtaken;
-use super::remains::make_room;
 use super::replace::write_draft;
 use crate::{CommitGuard, commit_guard};
 use modelfmt_core::Source;
 use modelfmt_core::source::folder_of;
 
-/// How many of the first bytes identify a file that was to replace another.
+/// The number of first bytes that identify a new file that is to replace another.
 const HEAD: u64 = 4096;
 
 /// The change of one file.
 pub(super) struct Change<'a> {
-    /// Its path, relative to the folder of the journal; empty for the file next to the journal.
+    /// The path, relative to the folder of the journal; empty for the file next to the journal.
     pub(super) name: &'a str,
     pub(super) new: &'a NewFile,
-    /// The patches to write, if it is changed in place.
+    /// The patches to write, if the file is changed in place.
     pub(super) patches: Option<Vec<Patch<'a>>>,
 }
 
-/// A file before its change. It is opened and asked for its length only once: compared with a write of one page and its flush,
-/// every system call counts.
+/// A file before its change. It is opened, and its length queried, only once: compared with writing one page
+/// and flushing it, every system call counts.
 pub(super) struct Old<'a, D: Disk> {
     pub(super) disk: &'a D,
     pub(super) file: &'a D::File,
@@ -52,8 +53,8 @@ impl<D: Disk> Source for Old<'_, D> {
     }
 }
 
-/// Makes these changes. The file at `home` must be locked, and have no journal. The copies can take long, so `expect_same` checks
-/// after them whether the files are still the same.
+/// Applies the changes. The file at `home` must be locked and must not have a journal. Copying can take long,
+/// so `expect_same` then checks whether the files are still the same.
 pub(super) fn apply<D: Disk>(
     disk: &D,
     home: &Path,
@@ -70,7 +71,7 @@ pub(super) fn apply<D: Disk>(
     edit.finish().map_err(|error| edit.is_left(&error))
 }
 
-/// Makes the journal of these changes.
+/// Creates the journal of the changes.
 fn plan<D: Disk>(disk: &D, home: &Path, changes: &[Change<'_>]) -> io::Result<Journal> {
     let mut members = Vec::with_capacity(changes.len());
     for Change { name, new, patches } in changes {
@@ -105,13 +106,13 @@ pub(super) struct Guarded<'a, D: Disk> {
     pub(super) journal: Journal,
 }
 
-/// What an edit has prepared before it changes anything.
+/// The state of an edit that has prepared everything and changed nothing yet.
 struct Prepared<F> {
     /// The journal.
     journal: F,
-    /// The new file for `home`, if that is replaced; it is locked.
+    /// The new file for `home`, if that file is replaced; it is locked.
     held: Option<F>,
-    /// Makes a signal wait, because its handler removes incomplete files.
+    /// Delays signals, because their handler removes incomplete files.
     _kept: CommitGuard,
 }
 
@@ -120,13 +121,13 @@ impl<D: Disk> Guarded<'_, D> {
         path_of(self.home, &member.name)
     }
 
-    /// The path of the new file that will replace a file.
+    /// Returns the path of the new file that will replace a file.
     pub(super) fn draft(&self, member: &Member) -> PathBuf {
         self.journal.id.path(&self.path(member), Temporary::Draft)
     }
 
-    fn begun(&self) -> PathBuf {
-        self.journal.id.path(self.home, Temporary::Begun)
+    fn pending_journal(&self) -> PathBuf {
+        self.journal.id.path(self.home, Temporary::PendingJournal)
     }
 
     fn replaced(&self) -> impl Iterator<Item = &Member> {
@@ -137,13 +138,14 @@ impl<D: Disk> Guarded<'_, D> {
         self.journal.members.iter().filter(|member| !member.is_replaced)
     }
 
-    /// The files that get a mark: all that change in place, except the one at `home`, which has the journal next to it.
+    /// Returns the files that get a mark: all that change in place, except the one at `home`, which is next
+    /// to the journal.
     fn marked(&self) -> impl Iterator<Item = &Member> {
         self.in_place().filter(|member| !member.name.is_empty())
     }
 
-    /// Writes the journal, the new files and the marks, and then gives the journal its name. From then on the edit will be
-    /// completed or undone.
+    /// Writes the journal, the new files and the marks, and then gives the journal its name. From then on the
+    /// edit will be completed or undone.
     fn prepare(
         &self,
         changes: &[Change<'_>],
@@ -151,20 +153,20 @@ impl<D: Disk> Guarded<'_, D> {
         expect_same: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<Prepared<D::File>> {
         let Self { disk, home, .. } = *self;
-        let (begun, place) = (self.begun(), journal_path(home));
+        let (pending, place) = (self.pending_journal(), journal_path(home));
         make_room(disk, home, home)?;
-        let journal = disk.create_draft(&begun)?;
+        let journal = disk.create_draft(&pending)?;
         self.write_journal(&journal, changes)?;
         disk.flush(&journal)?;
         if !self.journal.is_undone() {
-            disk.flush_folder(&begun)?; // it leads to all that follows
+            disk.flush_folder(&pending)?; // the files that follow are found through it
         }
         let mut held = None;
         let new = self.journal.members.iter().zip(changes).filter(|(member, _)| member.is_replaced);
         for (member, change) in new {
             let (_, file) = write_draft(disk, &self.path(member), &self.draft(member), change.new, go_on)?;
             if member.name.is_empty() {
-                held = Some(file); // whoever opens the path after the rename finds it locked
+                held = Some(file); // a program that opens the path after the rename finds it locked
             }
         }
         expect_same()?;
@@ -179,11 +181,11 @@ impl<D: Disk> Guarded<'_, D> {
         flush_folders(disk, self.replaced().chain(marked).map(|member| self.path(member)))?;
         self.replaced()
             .map(|member| self.draft(member))
-            .chain([begun.clone()])
+            .chain([pending.clone()])
             .for_each(|path| disk.keep_draft(&path));
-        disk.link(&begun, &place).map_err(|error| or_overtaken(error, home))?;
+        disk.link(&pending, &place).map_err(|error| or_conflict(error, home))?;
         disk.flush_folder(&place)?;
-        let _ = disk.remove(&begun);
+        let _ = disk.remove(&pending);
         Ok(Prepared { journal, held, _kept: kept })
     }
 
@@ -200,7 +202,7 @@ impl<D: Disk> Guarded<'_, D> {
                     vec![Cow::Owned(preview.read(0..change.new.len().min(HEAD))?.to_vec())]
                 }
             };
-            after.push(Cow::Borrowed(&[])); // what is cut off
+            after.push(Cow::Borrowed(&[])); // for the bytes that are cut off
             Ok(Content { old, after })
         });
         journal::write(disk, out, &self.journal, contents)
@@ -214,13 +216,13 @@ impl<D: Disk> Guarded<'_, D> {
         })
     }
 
-    /// Moves the new files into place, unless they are there already. Returns the file that is at `home` now, locked, if it was
-    /// replaced.
+    /// Moves the new files into place, unless this has been done. Returns the locked file that is now at
+    /// `home`, if it was replaced.
     pub(super) fn rename_drafts(&self, held: Option<D::File>) -> io::Result<Option<D::File>> {
         let (disk, mut held) = (self.disk, held);
         for member in self.replaced() {
             let (draft, path) = (self.draft(member), self.path(member));
-            if disk.look(&draft, 0)?.is_none() {
+            if disk.peek(&draft, 0)?.is_none() {
                 continue;
             }
             if member.name.is_empty() && held.is_none() {
@@ -234,30 +236,31 @@ impl<D: Disk> Guarded<'_, D> {
         Ok(held)
     }
 
-    /// Whether the journal at `home` belongs to this edit.
+    /// Returns whether the journal at `home` belongs to this edit.
     fn is_own(&self) -> io::Result<bool> {
-        let head = self.disk.look(&journal_path(self.home), HEAD_LEN as u64)?;
+        let head = self.disk.peek(&journal_path(self.home), HEAD_LEN as u64)?;
         Ok(head.and_then(|head| Head::decode(&head)).is_some_and(|head| head.id == self.journal.id))
     }
 
-    /// Removes the journal, and then everything else. Once the journal is removed, the edit is done, whatever happens.
+    /// Removes the journal, and then everything else. Once the journal is removed, the edit is done, even if
+    /// the rest fails.
     pub(super) fn finish(&self) -> io::Result<()> {
         let (disk, place) = (self.disk, journal_path(self.home));
         if !self.is_own()? {
             return Ok(());
         }
-        let mut done = None;
+        let mut finished = None;
         if self.marked().next().is_some() {
-            let path = self.journal.id.path(self.home, Temporary::Done);
+            let path = self.journal.id.path(self.home, Temporary::FinishedJournal);
             disk.rename(&place, &path)?;
-            done = Some(path);
+            finished = Some(path);
         } else {
             disk.remove(&place)?;
         }
         let _ = disk.flush_folder(&place);
         self.clear();
-        if let Some(done) = done {
-            let _ = disk.remove(&done);
+        if let Some(finished) = finished {
+            let _ = disk.remove(&finished);
         }
         Ok(())
     }
@@ -273,7 +276,7 @@ impl<D: Disk> Guarded<'_, D> {
         }
     }
 
-    /// The error for an edit that is half done.
+    /// Returns the error for an edit that is half done.
     fn is_left(&self, error: &io::Error) -> io::Error {
         let place = journal_path(self.home);
         let text = format!(
@@ -283,7 +286,7 @@ impl<D: Disk> Guarded<'_, D> {
         io::Error::new(error.kind(), text)
     }
 
-    /// Removes everything of an edit that has changed nothing.
+    /// Removes the files of an edit that has changed nothing.
     fn abandon(&self) {
         match self.is_own() {
             Ok(true) if self.disk.remove(&journal_path(self.home)).is_err() => return,
@@ -292,17 +295,18 @@ impl<D: Disk> Guarded<'_, D> {
             Err(_) => return,
         }
         self.clear_last();
-        let _ = self.disk.remove(&self.begun());
+        let _ = self.disk.remove(&self.pending_journal());
     }
 
-    /// Does what [`clear`](Self::clear) does and flushes it, because the journal that leads to these files is removed next.
+    /// Calls [`clear`](Self::clear) and flushes, because the journal, which leads to these files, is removed
+    /// next.
     pub(super) fn clear_last(&self) {
         self.clear();
         let _ = flush_folders(self.disk, self.journal.members.iter().map(|member| self.path(member)));
     }
 
-    /// Removes the files of an edit whose journal does not count. A file that cannot be removed does no harm, or the next edit
-    /// finds it.
+    /// Removes the files of an edit whose journal is not in effect. If a file cannot be removed, it does no
+    /// harm, or the next edit finds it.
     fn clear(&self) {
         let folder = folder_of(self.home);
         let inside = |member: &&Member| !is_in_linked_folder(folder, &member.name);

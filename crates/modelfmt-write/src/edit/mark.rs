@@ -1,4 +1,5 @@
-//! The mark next to a file that is being changed in place together with others. It leads to their journal.
+//! The mark next to a file that is being changed in place together with others. The mark leads to their
+//! journal.
 //!
 //! ```text
 //! the head of a journal, of the kind "mark" and with the number of the edit
@@ -8,26 +9,26 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::conflict::or_conflict;
 use super::disk::Disk;
 use super::journal::{HEAD_LEN, Head, Kind};
 use super::names::{Id, Temporary, journal_path};
-use super::overtaken::or_overtaken;
 use modelfmt_core::source::{check_relative, folder_of};
 
-/// The longest mark in bytes.
+/// The maximum length of a mark in bytes.
 pub(super) const MAX_MARK: u64 = 4096;
 
 /// A mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) id: Id,
-    /// How many folders above the marked file the index is.
+    /// How many folders the index is above the folder of the marked file.
     folders: u32,
     index: String,
 }
 
 impl Mark {
-    /// The mark for a file of an edit, given by its path relative to the folder of the index.
+    /// Creates the mark for a file of an edit. `name` is its path relative to the folder of the index.
     ///
     /// # Errors
     /// If the index cannot be named in a mark.
@@ -50,7 +51,7 @@ impl Mark {
         out
     }
 
-    /// Decodes a mark; `None` if the bytes are not a valid one.
+    /// Decodes a mark; `None` if the bytes are not a valid mark.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let head = Head::decode(bytes).filter(|head| head.kind == Kind::Mark)?;
         let rest = bytes.get(HEAD_LEN..)?;
@@ -60,7 +61,7 @@ impl Mark {
         (head.len == bytes.len() as u64).then_some(mark)
     }
 
-    /// The path of the index that a mark next to `path` leads to.
+    /// Returns the path of the index that a mark next to `path` leads to.
     pub(super) fn index(&self, path: &Path) -> PathBuf {
         let mut folder = folder_of(path).to_owned();
         for _ in 0..self.folders.min(64) {
@@ -79,15 +80,15 @@ impl Mark {
         disk.write(&file, 0, &self.encode())?;
         disk.flush(&file)?;
         disk.keep_draft(&draft);
-        disk.link(&draft, &journal_path(path)).map_err(|error| or_overtaken(error, path))?;
+        disk.link(&draft, &journal_path(path)).map_err(|error| or_conflict(error, path))?;
         let _ = disk.remove(&draft);
         Ok(())
     }
 }
 
-/// The mark next to a file, if there is one.
+/// Returns the mark next to a file, if there is one.
 pub(super) fn mark_of<D: Disk>(disk: &D, path: &Path) -> Option<Mark> {
-    Mark::decode(&disk.look(&journal_path(path), MAX_MARK).ok()??)
+    Mark::decode(&disk.peek(&journal_path(path), MAX_MARK).ok()??)
 }
 
 /// Removes the mark of an edit, even an incomplete one.

@@ -1,9 +1,11 @@
-//! Changes a file without touching the values in it. The change is described as data first, and then written to the disk.
+//! Edits files without touching their values. An edit is first described as data and then written to the
+//! disk.
 //!
-//! A format describes the new content of a file as a [`NewFile`]: new bytes, and ranges of the old file that stay. The same
-//! description can be previewed before anything is written ([`Preview`]), tells whether the file can be changed in place
-//! ([`NewFile::patches`]), and is written: by [`patch()`], which keeps a journal that undoes it, or as a new file whose values
-//! the system copies ([`replace()`]). Several files that belong together are changed all at once ([`change_several`]).
+//! A format describes the new content of a file as a [`NewFile`]: new bytes, and ranges of the old file that
+//! stay. You can preview the description before anything is written ([`Preview`]), and check whether the file
+//! can be changed in place ([`NewFile::patches`]). To apply it, use [`patch()`], which keeps a journal that
+//! can undo the change, or [`replace()`], which writes a new file and lets the system copy the values.
+//! [`change_several`] changes several files that belong together, all or none.
 //!
 //! ```
 //! use modelfmt_core::Source;
@@ -19,34 +21,34 @@
 //! ```
 
 #[cfg(not(target_arch = "wasm32"))]
+mod conflict;
+#[cfg(not(target_arch = "wasm32"))]
 mod disk;
+#[cfg(test)]
+mod failing_disk;
 #[cfg(not(target_arch = "wasm32"))]
 mod guarded;
+#[cfg(test)]
+mod interrupting_disk;
 #[cfg(not(target_arch = "wasm32"))]
 mod journal;
+#[cfg(not(target_arch = "wasm32"))]
+mod leftovers;
 #[cfg(not(target_arch = "wasm32"))]
 mod lock;
 #[cfg(not(target_arch = "wasm32"))]
 mod mark;
-#[cfg(test)]
-mod meanwhile;
 #[cfg(not(target_arch = "wasm32"))]
 mod names;
 mod new_file;
-#[cfg(not(target_arch = "wasm32"))]
-mod overtaken;
 #[cfg(not(target_arch = "wasm32"))]
 mod patch;
 #[cfg(not(target_arch = "wasm32"))]
 mod recover;
 #[cfg(not(target_arch = "wasm32"))]
-mod remains;
-#[cfg(not(target_arch = "wasm32"))]
 mod replace;
 #[cfg(not(target_arch = "wasm32"))]
 mod several;
-#[cfg(test)]
-mod stopping;
 #[cfg(test)]
 mod testing;
 
@@ -54,28 +56,28 @@ use crate::WriteError;
 use modelfmt_core::{Error, Fault};
 
 #[cfg(not(target_arch = "wasm32"))]
+pub use conflict::EditConflict;
+#[cfg(not(target_arch = "wasm32"))]
+pub use leftovers::{interrupted_by, is_interrupted};
+#[cfg(not(target_arch = "wasm32"))]
 pub use lock::{EditLock, hold};
 #[cfg(not(target_arch = "wasm32"))]
 pub use names::{JOURNAL_SUFFIX, is_through_link, journal_path};
 pub use new_file::{NewFile, Patch, Preview};
 #[cfg(not(target_arch = "wasm32"))]
-pub use overtaken::Overtaken;
-#[cfg(not(target_arch = "wasm32"))]
 pub use patch::patch;
 #[cfg(not(target_arch = "wasm32"))]
 pub use recover::{Recovered, recover};
-#[cfg(not(target_arch = "wasm32"))]
-pub use remains::{interrupted_by, is_interrupted};
 #[cfg(not(target_arch = "wasm32"))]
 pub use replace::replace;
 #[cfg(not(target_arch = "wasm32"))]
 pub use several::{FileChange, change as change_several};
 
-/// Why a file cannot be changed; `F` is its format's `Fault`.
+/// The error for a file that cannot be changed. `F` is the `Fault` type of its format.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError<F: Fault> {
-    /// The file could not be read, or is broken.
+    /// The file cannot be read, or is broken.
     #[error(transparent)]
     Read(#[from] Error<F>),
     /// The change does not fit the format.
@@ -86,7 +88,7 @@ pub enum EditError<F: Fault> {
 tensor_core::debug_as_sentence!([F: Fault] EditError<F>);
 
 impl<F: Fault> EditError<F> {
-    /// Bytes of the file could not be read.
+    /// Creates the error for bytes of the file that cannot be read.
     #[must_use]
     pub fn io(range: &std::ops::Range<u64>, source: std::io::Error) -> Self {
         let (at, len) = (range.start, range.end.saturating_sub(range.start));

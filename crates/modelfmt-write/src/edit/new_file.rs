@@ -1,4 +1,4 @@
-//! The new content of a file, as data.
+//! The new content of a file, described as data.
 
 use std::io;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use modelfmt_core::Source;
 /// The new content of a file: a sequence of new bytes and of ranges of the old file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewFile {
-    /// The offset and content of each piece; none is empty.
+    /// The offset and content of each piece. No piece is empty.
     pieces: Vec<(u64, Piece)>,
     len: u64,
 }
 
-/// New bytes, and the offset at which they go.
+/// New bytes, and their offset in the file.
 pub type Patch<'a> = (u64, &'a [u8]);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +41,13 @@ pub(super) enum Part<'a> {
 }
 
 impl NewFile {
-    /// An empty file.
+    /// Creates an empty file.
     #[must_use]
     pub const fn new() -> Self {
         Self { pieces: Vec::new(), len: 0 }
     }
 
-    /// Appends these bytes.
+    /// Appends new bytes.
     pub fn push(&mut self, bytes: impl Into<Vec<u8>>) {
         let bytes = bytes.into();
         if let Some((_, Piece::Bytes(last))) = self.pieces.last_mut() {
@@ -58,7 +58,7 @@ impl NewFile {
         self.add(Piece::Bytes(bytes));
     }
 
-    /// Appends this range of the old file.
+    /// Appends a range of the old file.
     pub fn keep(&mut self, range: Range<u64>) {
         if let Some((_, Piece::Kept(last))) = self.pieces.last_mut()
             && last.end == range.start
@@ -79,19 +79,19 @@ impl NewFile {
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether the file has no bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether every kept byte stays at its offset, so that the old file can be changed in place.
+    /// Returns whether every kept byte stays at its offset, so that the old file can be changed in place.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         self.pieces.iter().all(|(start, piece)| match piece {
@@ -100,14 +100,14 @@ impl NewFile {
         })
     }
 
-    /// The number of new bytes: those that are not kept from the old file.
+    /// Returns the number of new bytes, which are not kept from the old file.
     #[must_use]
     pub fn new_nbytes(&self) -> u64 {
         let new = self.pieces.iter().filter(|(_, piece)| matches!(piece, Piece::Bytes(_)));
         new.map(|(_, piece)| piece.len()).fold(0, u64::saturating_add)
     }
 
-    /// The offset that a kept byte had in the old file; `None` for a new byte.
+    /// Returns the offset that a kept byte had in the old file; `None` for a new byte.
     #[must_use]
     pub fn origin(&self, at: u64) -> Option<u64> {
         let after = self.pieces.partition_point(|(start, _)| *start <= at);
@@ -120,7 +120,8 @@ impl NewFile {
         }
     }
 
-    /// Combines two changes: this one, which refers to the file that `before` makes, becomes a change of the old file.
+    /// Combines two changes. This one refers to the file that `before` produces; the result refers to the old
+    /// file.
     #[must_use]
     pub fn after(self, before: &Self) -> Self {
         let mut file = Self::new();
@@ -157,7 +158,7 @@ impl NewFile {
         file
     }
 
-    /// Whether any bytes of the old file are kept.
+    /// Returns whether any bytes of the old file are kept.
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn keeps(&self) -> bool {
         self.pieces.iter().any(|(_, piece)| matches!(piece, Piece::Kept(_)))
@@ -170,8 +171,8 @@ impl NewFile {
         })
     }
 
-    /// The patches that change the file in place: the new bytes, without those at both ends of a piece that the old file has
-    /// already. `None` if kept bytes would move.
+    /// Returns the patches that change the file in place. They omit new bytes at both ends of a piece that
+    /// the old file already has. `None` if kept bytes would move.
     ///
     /// # Errors
     /// If the old file cannot be read.
@@ -202,7 +203,7 @@ impl NewFile {
     }
 }
 
-/// The new file as a source over the old one; nothing is written.
+/// The new file as a source, computed from the old one. Nothing is written.
 #[derive(Clone, Debug)]
 pub struct Preview<S> {
     new: NewFile,
@@ -210,12 +211,12 @@ pub struct Preview<S> {
 }
 
 impl<S: Source> Preview<S> {
-    /// A preview of the file that `old` would become.
+    /// Creates a preview of the file that `old` would become.
     pub const fn new(new: NewFile, old: S) -> Self {
         Self { new, old }
     }
 
-    /// The new content and the old file.
+    /// Returns the new content and the old file.
     pub fn into_parts(self) -> (NewFile, S) {
         (self.new, self.old)
     }

@@ -6,41 +6,41 @@ use std::path::Path;
 use super::disk::{Disk, RealDisk};
 use super::guarded::Guarded;
 use super::journal::{self, Journal, Member, Read, State};
+use super::leftovers::{Leftover, find_leftover, leftover_at};
 use super::lock::lock;
 use super::names::{
     Temporary, is_in_linked_folder, is_same_path, is_through_link, journal_path, path_of, target_of,
 };
-use super::remains::{Left, left, left_beside};
 use crate::{commit_guard, replacement_of};
 use modelfmt_core::source::folder_of;
 
-/// What [`recover`] found and did.
+/// The result of [`recover`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovered {
     /// No edit was interrupted.
     Nothing,
-    /// The file is again in its state before the edit.
+    /// The file is back in its state before the edit.
     Undone,
-    /// The edit had not changed anything yet. What it had prepared was removed.
+    /// The edit had not changed anything yet. Its temporary files were removed.
     NotBegun,
     /// An edit of several files was interrupted; all of them now have their new content.
     Completed,
 }
 
-/// Undoes an interrupted edit of a file, or completes an interrupted edit of several files, and removes what other edits have
-/// left. Call this before you open a file to change it.
+/// Undoes an interrupted edit of a file, or completes an interrupted edit of several files, and removes files
+/// that other edits have left. Call this before you open a file to change it.
 ///
 /// # Errors
-/// If a file or the journal cannot be read or written, another process is changing it, or the file is not the one that the
-/// journal is about.
+/// If a file or the journal cannot be read or written, another process is changing it, or the file is not the
+/// one that the journal describes.
 pub fn recover(path: &Path) -> io::Result<Recovered> {
     let disk = &RealDisk;
-    let (home, found) = left(disk, path);
+    let (home, found) = find_leftover(disk, path);
     let home = match found {
-        // The remains of an edit of several files are next to the link to the index.
-        Left::Nothing => match [home.clone(), target_of(&home).into_owned()]
+        // The leftovers of an edit of several files are next to the link to the index.
+        Leftover::Nothing => match [home.clone(), target_of(&home).into_owned()]
             .into_iter()
-            .find(|home| has_remains(disk, home))
+            .find(|home| has_leftovers(disk, home))
         {
             Some(home) => home,
             None => return Ok(Recovered::Nothing),
@@ -49,37 +49,37 @@ pub fn recover(path: &Path) -> io::Result<Recovered> {
     };
     let lock = match lock(&home) {
         Ok(lock) => lock,
-        Err(error) if found == Left::Journal => return Err(error),
-        Err(error) if found == Left::Mark && error.kind() == io::ErrorKind::NotFound => {
+        Err(error) if found == Leftover::Journal => return Err(error),
+        Err(error) if found == Leftover::Mark && error.kind() == io::ErrorKind::NotFound => {
             disk.remove(&journal_path(path))?; // its index is gone
             return Ok(Recovered::Nothing);
         }
-        // An edit of the file is running, and nothing is wrong with it.
+        // Another edit of the file is running, which is no error.
         Err(_) => return Ok(Recovered::Nothing),
     };
-    let recovered = settle(disk, &home)?;
-    let cleared = if lock.is_held { clear_remains(disk, &home) } else { Recovered::Nothing };
-    if lock.is_held && found == Left::Mark && left(disk, path).1 == Left::Mark {
+    let recovered = finish_interrupted(disk, &home)?;
+    let cleared = if lock.is_held { clear_leftovers(disk, &home) } else { Recovered::Nothing };
+    if lock.is_held && found == Leftover::Mark && find_leftover(disk, path).1 == Leftover::Mark {
         disk.remove(&journal_path(path))?;
     }
     Ok(if recovered == Recovered::Nothing { cleared } else { recovered })
 }
 
 /// Undoes or completes the edit whose journal is next to a file.
-pub(super) fn settle<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
-    match left_beside(disk, home) {
-        (_, Left::Empty) => {
+pub(super) fn finish_interrupted<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
+    match leftover_at(disk, home) {
+        (_, Leftover::Empty) => {
             let place = journal_path(home);
             disk.remove(&place)?;
             disk.flush_folder(&place)?;
             Ok(Recovered::NotBegun)
         }
-        (index, Left::Journal) if index == home => set_right(disk, home),
+        (index, Leftover::Journal) if index == home => undo_or_complete(disk, home),
         _ => Ok(Recovered::Nothing),
     }
 }
 
-fn set_right<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
+fn undo_or_complete<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
     let place = journal_path(home);
     let file = disk.open(&place)?;
     let read = journal::read(disk, &file, |journal| expect_known(disk, home, journal, None))?;
@@ -95,7 +95,7 @@ fn set_right<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
     let is_undone = journal.is_undone();
     let edit = Guarded { disk, home, journal };
     let _kept = commit_guard();
-    // An edit that was killed right after it had written the journal may not have flushed it.
+    // An edit that was killed right after it wrote the journal may not have flushed it.
     disk.flush(&file)?;
     disk.flush_folder(&place)?;
     edit.make_in_place(&file, if is_undone { State::Before } else { State::After })?;
@@ -104,7 +104,8 @@ fn set_right<D: Disk>(disk: &D, home: &Path) -> io::Result<Recovered> {
     Ok(if is_undone { Recovered::Undone } else { Recovered::Completed })
 }
 
-/// Checks that the files are the ones that a journal is about; without the journal's file, only their lengths.
+/// Checks that the files are those that a journal describes. Without the journal's file, only their lengths
+/// are checked.
 fn expect_known<D: Disk>(disk: &D, home: &Path, journal: &Journal, file: Option<&D::File>) -> io::Result<()> {
     for member in &journal.members {
         if !is_known(disk, home, journal, (member, file))? {
@@ -121,7 +122,7 @@ fn expect_known<D: Disk>(disk: &D, home: &Path, journal: &Journal, file: Option<
     Ok(())
 }
 
-/// Whether a file is in its state before the edit, after it, or in between. Links are not followed.
+/// Returns whether a file is in its state before the edit, after it, or in between. Links are not followed.
 fn is_known<D: Disk>(
     disk: &D,
     home: &Path,
@@ -145,8 +146,8 @@ fn is_known<D: Disk>(
         return Ok(false);
     }
     let draft = journal.id.path(&path, Temporary::Draft);
-    let path = if disk.look(&draft, 0)?.is_some() { draft } else { path };
-    if disk.look(&path, 0)?.is_none() {
+    let path = if disk.peek(&draft, 0)?.is_some() { draft } else { path };
+    if disk.peek(&path, 0)?.is_none() {
         return Ok(false);
     }
     let found = disk.open(&path)?;
@@ -156,8 +157,8 @@ fn is_known<D: Disk>(
     }
 }
 
-/// Whether edits of a file have left files that have no effect.
-fn has_remains<D: Disk>(disk: &D, home: &Path) -> bool {
+/// Returns whether edits of a file have left files that have no effect.
+fn has_leftovers<D: Disk>(disk: &D, home: &Path) -> bool {
     let replacement = replacement_of(home);
     let names = disk.list(home).unwrap_or_default();
     names.iter().any(|name| {
@@ -166,14 +167,14 @@ fn has_remains<D: Disk>(disk: &D, home: &Path) -> bool {
     })
 }
 
-/// Removes what interrupted edits of a file have left without effect, because they had not begun or were done. The file must be
-/// locked, and its journal must have been dealt with.
-pub(super) fn clear_remains<D: Disk>(disk: &D, home: &Path) -> Recovered {
+/// Removes files without effect that interrupted edits of a file have left, because the edits had not begun
+/// or were done. The file must be locked, and its journal must have been undone or completed.
+pub(super) fn clear_leftovers<D: Disk>(disk: &D, home: &Path) -> Recovered {
     let mut cleared = Recovered::Nothing;
     for name in disk.list(home).unwrap_or_default() {
         let Some(what) = Temporary::journal_of(home, &name) else { continue };
         let path = folder_of(home).join(name);
-        let Ok(Some(_)) = disk.look(&path, 0) else { continue };
+        let Ok(Some(_)) = disk.peek(&path, 0) else { continue };
         let Ok(file) = disk.open(&path) else { continue };
         if let Ok(Read::Journal(journal)) = journal::read(disk, &file, |_| Ok(()))
             && is_same_path(&path, &journal.id.path(home, what))
@@ -181,11 +182,12 @@ pub(super) fn clear_remains<D: Disk>(disk: &D, home: &Path) -> Recovered {
             Guarded { disk, home, journal }.clear_last();
         }
         if disk.remove(&path).is_ok() {
-            cleared = if what == Temporary::Done { Recovered::Completed } else { Recovered::NotBegun };
+            cleared =
+                if what == Temporary::FinishedJournal { Recovered::Completed } else { Recovered::NotBegun };
         }
     }
     let replacement = replacement_of(home);
-    if let Ok(Some(_)) = disk.look(&replacement, 0)
+    if let Ok(Some(_)) = disk.peek(&replacement, 0)
         && let Ok(file) = disk.open(&replacement)
         && disk.lock(&file).is_ok()
     {

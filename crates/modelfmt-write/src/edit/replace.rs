@@ -1,4 +1,4 @@
-//! Edits that write a new file, which replaces the old one when it is complete.
+//! Edits that write a new file and replace the old one with it when it is complete.
 
 use std::fs::File;
 use std::io;
@@ -10,14 +10,16 @@ use super::new_file::{NewFile, Part};
 use crate::{AtomicFile, InputFiles, Output, Overwrite, Sink, commit_guard, replacement_of};
 use modelfmt_core::source::FileVersion;
 
-/// Writes `new` into the file `out`, which appears when it is complete. Kept bytes are copied from the file at `path`, by the
-/// system if it can. `out` may be `path` itself, which then becomes the new file and keeps its permissions.
+/// Writes `new` to the file `out`, which appears when it is complete. Kept bytes are copied from the file at
+/// `path`, by the system if it can. `out` may be `path` itself: its content is then replaced, and its
+/// permissions stay.
 ///
-/// `go_on` is called after each piece, with its number of bytes (at most a gigabyte). If it returns false, the work stops.
+/// `go_on` is called after each piece with its number of bytes (at most a gigabyte). If it returns false, the
+/// work stops.
 ///
 /// # Errors
-/// If a file cannot be read or written, the old one is no longer the version `before` that `new` was made for, another process is
-/// changing one, or `out` exists and may not be replaced.
+/// If a file cannot be read or written, the old one is no longer the version `before` that `new` was made
+/// for, another process is changing one, or `out` exists and may not be replaced.
 pub fn replace(
     path: &Path,
     new: &NewFile,
@@ -28,7 +30,7 @@ pub fn replace(
 ) -> io::Result<()> {
     if InputFiles::new([path]).contains(out) {
         let _lock = hold(path, before)?;
-        // A link itself is not replaced, but the file that it leads to.
+        // A link stays; the file that it leads to is replaced.
         let target = RealDisk.resolve(path)?;
         return in_its_place(&RealDisk, &target, new, go_on, &|| expect_version(path, before));
     }
@@ -41,7 +43,7 @@ pub fn replace(
     file.commit()
 }
 
-/// Writes `new` into a file that takes the place of the one at `path`. If that is a link, the link itself is replaced.
+/// Writes `new` to a file that replaces the one at `path`. If `path` is a link, the link itself is replaced.
 pub(super) fn replace_name(
     path: &Path,
     new: &NewFile,
@@ -52,8 +54,8 @@ pub(super) fn replace_name(
     in_its_place(&RealDisk, path, new, go_on, &|| expect_version(path, before))
 }
 
-/// Writes the new file next to the old one, and renames it to the old name when it is on the disk. The copy can take long, so
-/// `expect_same` checks at the end whether the old file is still the one that was copied.
+/// Writes the new file next to the old one, and renames it to the old name once it is flushed. The copy can
+/// take long, so `expect_same` finally checks whether the old file is still the one that was copied.
 fn in_its_place<D: Disk>(
     disk: &D,
     path: &Path,
@@ -64,7 +66,7 @@ fn in_its_place<D: Disk>(
     let draft = replacement_of(path);
     match disk.remove(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {} // another one has left it
+        _ => {} // another edit has left it
     }
     let renamed = write_draft(disk, path, &draft, new, go_on).and_then(|files| {
         expect_same()?;
@@ -74,7 +76,7 @@ fn in_its_place<D: Disk>(
         Ok(files)
     });
     if renamed.is_err() {
-        let _ = disk.remove(&draft); // the next writer of that file takes away what is left
+        let _ = disk.remove(&draft); // if this fails, the next writer of the file removes it
     }
     // The new file stays locked until its name is flushed.
     let _files = renamed?;
@@ -97,7 +99,7 @@ pub(super) fn write_draft<D: Disk>(
     Ok((old, file))
 }
 
-/// Writes all parts: new bytes, and bytes that are copied from the old file.
+/// Writes all parts: new bytes, and bytes copied from the old file.
 fn write_parts(
     new: &NewFile,
     mut write: impl FnMut(u64, &[u8]) -> io::Result<()>,
@@ -124,7 +126,7 @@ fn write_parts(
     Ok(())
 }
 
-/// How many bytes are copied between two reports of progress, where the callback can also stop the work.
+/// The number of bytes that are copied between two progress reports. The callback can stop the work at each.
 const PIECE: u64 = 64 << 20;
 
 fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()> {
@@ -133,8 +135,8 @@ fn proceed(go_on: &dyn Fn(u64) -> bool, nbytes: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stopping::read_all;
-    use super::super::stopping::{State, Stopping, masks};
+    use super::super::failing_disk::read_all;
+    use super::super::failing_disk::{FailingDisk, State, masks};
     use super::*;
 
     const PATH: &str = "folder/m";
@@ -152,9 +154,9 @@ mod tests {
         new
     }
 
-    /// A replacement on a disk that stops after `steps` operations; returns whether it completed.
-    fn stopped(steps: usize, state: State) -> (Stopping, bool) {
-        let disk = Stopping::new(steps, state);
+    /// Makes a replacement on a disk that stops after `steps` operations; returns whether it completed.
+    fn stopped(steps: usize, state: State) -> (FailingDisk, bool) {
+        let disk = FailingDisk::new(steps, state);
         let is_done = in_its_place(&disk, Path::new(PATH), &longer_head(), &|_| true, &|| Ok(())).is_ok();
         (disk, is_done)
     }
@@ -165,14 +167,15 @@ mod tests {
         let mut steps = 0;
         loop {
             let is_done = stopped(steps, old()).1;
-            let killed = |disk: Stopping| disk.killed();
-            let ends = masks()
-                .map(|mask| Box::new(move |disk: Stopping| disk.without_power(mask)) as Box<dyn Fn(_) -> _>);
+            let killed = |disk: FailingDisk| disk.killed();
+            let ends = masks().map(|mask| {
+                Box::new(move |disk: FailingDisk| disk.without_power(mask)) as Box<dyn Fn(_) -> _>
+            });
             for end in ends.chain([Box::new(killed) as Box<dyn Fn(_) -> _>]) {
-                let disk = Stopping::new(usize::MAX, end(stopped(steps, old()).0));
+                let disk = FailingDisk::new(usize::MAX, end(stopped(steps, old()).0));
                 let found = read_all(&disk, Path::new(PATH)).unwrap();
                 assert!(found == NEW || (found == OLD && !is_done), "after {steps}: {found:?}");
-                // What is left of it does not get in the way of the next replacement.
+                // A leftover does not get in the way of the next replacement.
                 let (again, is_whole) = stopped(usize::MAX, end(stopped(steps, old()).0));
                 let found = read_all(&again, Path::new(PATH));
                 assert!(

@@ -1,4 +1,4 @@
-//! Forged journals, of edits that were never made.
+//! Forged journals of edits that were never made.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -18,7 +18,7 @@ pub(super) struct Forged<'a> {
 }
 
 impl<'a> Forged<'a> {
-    /// A file that is changed in place.
+    /// Describes a file that is changed in place.
     pub(super) fn in_place(name: &'a str, lens: (u64, u64), record: (u64, &[u8], &[u8])) -> Self {
         let (at, before, after) = record;
         Self { name, is_replaced: false, lens, records: vec![(at, before.to_vec(), after.to_vec())] }

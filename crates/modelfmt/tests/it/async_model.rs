@@ -1,5 +1,5 @@
-//! Every golden model through [`AsyncModel`], over files that have to be waited for, intact and damaged: what it sees is what
-//! [`Model`] sees.
+//! Every golden model, intact and damaged, through [`AsyncModel`] over files that do not respond at once. It
+//! must see the same as [`Model`].
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
@@ -16,42 +16,44 @@ use modelfmt::modelfmt_core::source::{Files, MemoryFiles, shared_files};
 use modelfmt::{AsyncModel, Error, Execution, Format, Limits, Model, OpenOptions, Pin, VerifyLevel};
 use testkit::{SlowFiles, block_on, error_text, report_lines};
 
-/// What is seen of a model.
+/// What a driver sees of a model.
 #[derive(Debug, PartialEq)]
 struct Seen {
     format: Format,
     tensors: Result<Vec<String>, String>,
     /// By name: whole, checked, a part, the part checked, a slice, the slice checked.
     values: Vec<[Result<Vec<u8>, String>; 6]>,
-    /// All values at once, not verified and verified, and how many bytes were not verified. (Of an APR file whose data are compressed as a
-    /// whole, no bytes are those of a tensor, so the number is left out.)
+    /// All values at once, unverified and verified, and the number of bytes that were not verified. (In an
+    /// APR file that is compressed as a whole, no bytes belong to a single tensor, so the number is left
+    /// out.)
     loaded: [Loaded; 2],
     /// By position.
     at: Vec<Result<Vec<u8>, String>>,
-    /// None if it does not decode.
+    /// `None` if it cannot be decoded.
     metadata: Option<String>,
-    /// Version, size, files, and as far as they can be had: the format's own metadata, what only it has, and where each tensor lies.
+    /// The version, the size and the files. As far as they can be read: the format's own metadata, its
+    /// special features, and the location of each tensor.
     facts: String,
     report: Vec<String>,
 }
 
-/// Whichever request fails first says why.
+/// The error does not matter, because it depends on which request fails first.
 type Loaded = Result<(Vec<Vec<u8>>, u64), ()>;
 type Outcome = Result<Seen, String>;
 
-/// A part of a tensor's bytes that is there of most.
+/// A part of a tensor's bytes that most tensors have.
 const PART: Range<u64> = 1..3;
 
 fn names(tensors: &Result<Vec<String>, String>, found: impl Iterator<Item = String>) -> Vec<String> {
     if tensors.is_ok() { found.collect() } else { Vec::new() }
 }
 
-/// A part of every tensor that has a dimension.
+/// Returns a part of every tensor that has a dimension.
 fn slice() -> Slice {
     "::2".parse().unwrap()
 }
 
-/// Memory for all tensors that have values, if their infos are known.
+/// Returns memory for all tensors that have values, if their descriptions are known.
 fn buffers(is_known: bool, infos: &[TensorInfo<'_>]) -> (Vec<Pick>, Vec<Vec<u8>>) {
     let known = infos.iter().enumerate().filter(|(_, info)| is_known && info.has_data);
     let buffer = |(position, info): (usize, &TensorInfo<'_>)| {
@@ -161,7 +163,7 @@ async fn by_async_model(options: &OpenOptions, files: &MemoryFiles, name: &str) 
     })
 }
 
-/// Both see the same, or the same error.
+/// Checks that both drivers see the same, or the same error.
 fn agree(what: &str, options: &OpenOptions, files: &MemoryFiles, name: &str) -> Outcome {
     let expected = by_model(options, files, name);
     let found = block_on(by_async_model(options, files, name));
@@ -176,7 +178,7 @@ fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
 }
 
-/// The files of a folder, which may be the files of sets.
+/// Returns the files of a folder, which may belong to sets.
 fn files_of(folder: &Path) -> MemoryFiles {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -284,7 +286,7 @@ fn a_set_is_opened_by_the_hash_of_its_index() {
         let seen = agree(path, &pin(&files), &changed, &name);
         assert!(seen.is_err() || seen.is_ok_and(|seen| seen.at.iter().any(Result::is_err)), "{path}");
     }
-    // In a folder among other files.
+    // In a folder, together with other files.
     let below = files.0.iter().map(|(name, bytes)| (format!("models/{name}"), bytes.clone()));
     let below = MemoryFiles(below.collect());
     let model = block_on(pin(&files).open_async(SlowFiles(&below), &format!("models/{name}"))).unwrap();
@@ -301,7 +303,7 @@ fn limits_hold_and_other_files_are_refused() {
     let mut limits = Limits::default();
     limits.index_len = 10;
     let tight = OpenOptions::new().limits(limits);
-    // What is too long to be looked at whole is not taken for an index.
+    // A file that is too long to be read whole is not taken for an index.
     let error = block_on(tight.open_async(SlowFiles(&files), index)).unwrap_err();
     assert!(matches!(error, Error::UnknownFormat { .. }), "{error}");
     let file = files.0.keys().find(|name| name.ends_with(".safetensors")).unwrap();
@@ -314,7 +316,7 @@ fn limits_hold_and_other_files_are_refused() {
     assert_eq!(model.format(), Model::open(testdata().join("safetensors").join(file)).unwrap().format());
 }
 
-/// Files that note which of them are opened.
+/// Files that record which of them are opened.
 struct Noted<'a>(&'a MemoryFiles, &'a Mutex<Vec<String>>);
 
 impl Files for Noted<'_> {

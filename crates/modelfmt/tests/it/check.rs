@@ -1,4 +1,4 @@
-//! `check` finds what a slow look at each value finds, in every golden file and in pieces of large tensors.
+//! `check` finds the same as a slow check of each value, in every golden file and in pieces of large tensors.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use std::collections::BTreeMap;
@@ -22,10 +22,11 @@ fn goldens() -> Vec<PathBuf> {
     files
 }
 
-/// The values of a tensor, where they can be had one by one.
+/// Returns the values of a tensor, if they can be read one by one.
 fn values(view: &TensorView<'_>) -> Option<Vec<f64>> {
     if view.dtype() == DType::C64 {
-        // NaN and infinite as a whole, zero if both parts are, and else told apart by its bits.
+        // A pair is NaN or infinite as a whole, and zero if both parts are zero. Otherwise its bits
+        // distinguish it.
         let pairs = view.bytes().as_chunks::<4>().0.as_chunks::<2>().0;
         let number = |pair: &[[u8; 4]; 2]| {
             let [re, im] = pair.map(|part| f64::from(f32::from_le_bytes(part)));
@@ -36,10 +37,11 @@ fn values(view: &TensorView<'_>) -> Option<Vec<f64>> {
     to_f64(view).ok()
 }
 
-/// Name; NaN, infinities, all zero, constant; the first that is not finite, the same as.
+/// The name; the counts of NaN and infinities, whether all values are zero, whether they are constant; the
+/// first non-finite value; the tensor that is equal.
 type Findings = (String, (u64, u64, bool, bool), Option<u64>, Option<String>);
 
-/// What a slow look finds.
+/// Returns what a slow check finds.
 fn slow(model: &Model) -> Vec<Findings> {
     let mut first = BTreeMap::new();
     let mut found = Vec::new();
@@ -65,13 +67,13 @@ fn slow(model: &Model) -> Vec<Findings> {
     found
 }
 
-/// What a check finds, in the same words.
+/// Returns what `check` finds, in the same form.
 fn found(report: &CheckReport) -> Vec<Findings> {
     let of = |found: &TensorFindings| {
         let counts = (found.nan, found.inf, found.is_zero, found.is_constant);
         (found.name.clone(), counts, found.first_bad, found.same_as.clone())
     };
-    // Golden files have no trained weights; outliers have tests of their own.
+    // Golden files have no trained weights. Outliers are tested separately.
     let only_outlier = |found: &&TensorFindings| {
         let same = found.is_zero || found.is_constant || found.same_as.is_some();
         found.first_bad.is_none() && !same
@@ -92,7 +94,7 @@ fn checked(model: &Model) -> CheckReport {
 
 #[test]
 fn golden_files_are_what_a_slow_look_finds() {
-    let mut looked_at = 0;
+    let mut tensors_checked = 0;
     for path in goldens() {
         let Ok(model) = Model::open(&path) else { continue };
         let Ok(report) = check(&model, &Execution::default()) else { continue };
@@ -101,12 +103,12 @@ fn golden_files_are_what_a_slow_look_finds() {
         if let Some(model) = in_memory {
             assert_eq!(checked(&model).tensors, report.tensors, "{}", path.display());
         }
-        looked_at += report.looked_at.unwrap();
+        tensors_checked += report.tensors_checked.unwrap();
     }
-    assert!(looked_at > 500, "{looked_at}");
+    assert!(tensors_checked > 500, "{tensors_checked}");
 }
 
-/// A tensor of several pieces is one tensor, whatever the threads: what is odd in any of them counts.
+/// A tensor in several pieces is one tensor, whatever the number of threads: a finding in any piece counts.
 #[test]
 fn large_tensors_are_looked_at_in_pieces() {
     let folder = tempfile::tempdir().unwrap();
@@ -120,7 +122,7 @@ fn large_tensors_are_looked_at_in_pieces() {
     last[len - 1] = 1.5;
     let mut wide = odd.clone();
     wide.rotate_left(1); // as many of each, elsewhere
-    // Rows of 64 bytes in another order have the same fingerprint, but other hashes.
+    // Rows of 64 bytes in another order have the same fingerprint, but another hash.
     let rows: Vec<f32> = (0..len).map(|n| n as f32).collect();
     let mut swapped = rows.clone();
     swapped[..32].rotate_left(16);
@@ -162,19 +164,19 @@ fn the_progress_counts_every_byte_once_and_can_stop_it() {
     let folder = tempfile::tempdir().unwrap();
     let values = vec![1.0; 300_000];
     let model = saved(folder.path(), &[("a", &values, &[300_000]), ("b", &values, &[300_000])]);
-    let told = AtomicU64::new(0);
+    let reported = AtomicU64::new(0);
     let tell = |nbytes| {
-        told.fetch_add(nbytes, Ordering::Relaxed);
+        reported.fetch_add(nbytes, Ordering::Relaxed);
         ControlFlow::Continue(())
     };
     check(&model, &Execution { threads: 2, progress: Some(&tell) }).unwrap();
-    assert_eq!(told.into_inner(), 2 * 4 * 300_000);
+    assert_eq!(reported.into_inner(), 2 * 4 * 300_000);
     let stop = |_| ControlFlow::Break(());
     let stopped = check(&model, &Execution { threads: 2, progress: Some(&stop) }).unwrap_err();
     assert_eq!(stopped.code(), "cancelled");
 }
 
-/// Blocks with a scale that is NaN have values that are.
+/// A block whose scale is NaN has NaN values.
 #[test]
 fn blocks_are_decoded() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,7 +199,8 @@ fn blocks_are_decoded() {
     assert_eq!(found, [("good", 0, false, true), ("odd", 32, false, false), ("zero", 0, true, true)]);
 }
 
-/// An index that names a tensor which its file does not have, and does not name one that it has; and a file that is missing.
+/// An index that names a tensor that its file lacks, and does not name one that the file has; and a missing
+/// file.
 #[test]
 fn an_index_that_disagrees_with_its_files_is_a_finding() {
     let folder = tempfile::tempdir().unwrap();
@@ -212,18 +215,19 @@ fn an_index_that_disagrees_with_its_files_is_a_finding() {
         Model::open(path("model.safetensors.index.json")).unwrap()
     };
     let good = index(r#""a": "a.safetensors", "b": "b.safetensors""#);
-    assert!(checked(&good).is_ok() && checked(&good).looked_at == Some(2));
+    assert!(checked(&good).is_ok() && checked(&good).tensors_checked == Some(2));
     let wrong = checked(&index(r#""a": "a.safetensors", "c": "b.safetensors""#));
-    assert!(!wrong.is_ok() && wrong.looked_at == Some(1), "{wrong:?}");
+    assert!(!wrong.is_ok() && wrong.tensors_checked == Some(1), "{wrong:?}");
     let text = wrong.disagreements.join("\n");
     assert!(text.contains("\"c\"") && text.contains("\"b\""), "{text}");
     fs::remove_file(path("b.safetensors")).unwrap();
     let missing = checked(&index(r#""a": "a.safetensors", "b": "b.safetensors""#));
-    assert!(!missing.is_ok() && missing.looked_at == Some(1), "{missing:?}");
+    assert!(!missing.is_ok() && missing.tensors_checked == Some(1), "{missing:?}");
     assert!(missing.disagreements.concat().contains("b.safetensors"), "{missing:?}");
 }
 
-/// A value far beyond the others is found wherever it is, in each float type and in blocks; common values have none.
+/// A value far beyond the others is found wherever it is, in each float type and in blocks. Common values
+/// have no outliers.
 #[test]
 fn a_value_far_beyond_the_others_is_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -248,8 +252,8 @@ fn a_value_far_beyond_the_others_is_found() {
     assert_eq!(json["tensors"][0]["outlier"], serde_json::json!({"max_abs": 1e6, "median_abs": 0.125}));
 }
 
-/// Templates and hidden characters in metadata are found, also in JSON within it and in files beside a model; vocabularies are not
-/// searched.
+/// Templates and hidden characters in metadata are found, also in JSON within metadata and in files next to a
+/// model. Vocabularies are not searched.
 #[test]
 fn texts_are_searched() {
     let folder = tempfile::tempdir().unwrap();
@@ -274,16 +278,16 @@ fn texts_are_searched() {
     let expected =
         [("chat_template", 13, true), ("config.chat_template", 3, true), ("config.note", 1, false)];
     assert_eq!(found, expected, "{:?}", report.texts);
-    assert_eq!(report.passed_over, ["vocabulary"]);
+    assert_eq!(report.unsearched, ["vocabulary"]);
     assert!(!report.is_ok());
-    // What could run code is found behind any number of other findings.
+    // Text that could run code is found after any number of other findings.
     let hidden: Vec<String> = (0..150).map(|n| format!("k{n:03}")).collect();
     let mut many: Vec<(&str, &str)> = hidden.iter().map(|key| (&**key, "a\u{200b}b")).collect();
     many.push(("z", "{{ x.__class__ }}"));
     let report = save(&many);
     assert!(!report.is_ok() && report.texts.len() == 101, "{}", report.texts.len());
     assert!(save(&[("note", "a\u{202e}b")]).is_ok());
-    // What Python takes for JSON, and our parser does not.
+    // Text that Python accepts as JSON and our parser does not.
     for broken in [
         r#"{"limit": NaN, "chat_template": "{{ x.\u005f_class__ }}"}"#,
         r#"{"chat_template": "{{ \"\\x5f_class__\" }}", "chat_template": "{{ ok }}"}"#,
@@ -297,13 +301,19 @@ fn texts_are_searched() {
             .is_ok()
     );
 
-    // Python files of the model, and of another folder.
+    // Python files of the model, and of another repository.
     let config = r#"{"auto_map": {"AutoModel": "modeling_x.XModel", "AutoTokenizer": ["owner/repo--sub.tok.XTokenizer", null]}}"#;
     fs::write(folder.path().join("config.json"), config).unwrap();
     let report = save(&[]);
-    let said = report.texts[0].to_string();
-    assert!(said.starts_with("\"config.json.auto_map\", byte 0: with trust_remote_code=True"), "{said}");
-    assert!(said.ends_with("not looked into: \"modeling_x.py\", \"sub/tok.py of owner/repo\""), "{said}");
+    let finding = report.texts[0].to_string();
+    assert!(
+        finding.starts_with("\"config.json.auto_map\", byte 0: with trust_remote_code=True"),
+        "{finding}"
+    );
+    assert!(
+        finding.ends_with("not looked into: \"modeling_x.py\", \"sub/tok.py of owner/repo\""),
+        "{finding}"
+    );
     assert!(report.is_ok());
     fs::remove_file(folder.path().join("config.json")).unwrap();
 

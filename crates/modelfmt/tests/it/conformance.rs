@@ -1,5 +1,5 @@
-//! The conformance suite in `testdata/conformance`: the expected readings come from the code that made the files, so these tests
-//! check the readers and the slow references alike.
+//! The conformance suite in `testdata/conformance`: the expected results come from the code that made the
+//! files, so these tests check the readers and the slow references alike.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ fn sha256(bytes: &[u8]) -> String {
     })
 }
 
-/// A tensor as the manifest describes it.
+/// Returns a tensor in the form of the manifest.
 fn tensor(name: &str, dtype: &str, shape: &[u64], values: Option<&[u8]>) -> Value {
     serde_json::json!({"name": name, "dtype": dtype, "shape": shape, "sha256": values.map(sha256)})
 }
@@ -42,7 +42,7 @@ fn by_reader(path: &std::path::Path, format: &str) -> Found {
     if !report.is_ok() {
         return Err(format!("verify: {:?}", report.errors));
     }
-    // The files of the draft include those of the format before it.
+    // The files for the draft include files of the older format.
     if ![format, "apr1"].contains(&model.format().name()) {
         return Err(format!("taken for {}", model.format().name()));
     }

@@ -1,4 +1,4 @@
-//! Norms, tolerances and one pass over what is compared.
+//! Norms, tolerances, and that everything is compared in one pass.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::field_reassign_with_default)]
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use modelfmt::diff::{Diff, DiffOptions, Norms, diff_with};
 use modelfmt::{DType, Execution, Format, Model, Object, View};
 use testkit::CountingSource;
 
-/// A safetensors file with these tensors of f32.
+/// Returns a safetensors file with these f32 tensors.
 fn file(tensors: &[(&str, &[f32])]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");
@@ -31,7 +31,7 @@ fn norms(diff: &Diff, name: &str) -> Norms {
     diff.changed.iter().find(|changed| changed.name == name).unwrap().norms.unwrap()
 }
 
-/// Of tensors of several pieces, of which only one differs.
+/// Tensors in several pieces, of which only one piece differs.
 #[test]
 fn norms_are_those_of_the_whole_tensors() {
     const LEN: usize = 1_300_000;
@@ -60,7 +60,7 @@ fn norms_are_those_of_the_whole_tensors() {
     assert_eq!((z.rmse, z.cosine, z.rel_norm), (Some(1.0), None, Some(f64::INFINITY)));
     let x = norms(&diff, "x");
     assert!(x.rmse.unwrap().is_nan() && x.rel_norm.unwrap().is_nan());
-    // What changed most comes first.
+    // The tensors that changed most come first.
     let names: Vec<&str> = diff.changed.iter().map(|changed| &*changed.name).collect();
     assert_eq!(names, ["x", "z", "n", "w"]);
     assert!(compared(&one, &other, |_| ()).changed.iter().all(|changed| changed.norms.is_none()));
@@ -78,7 +78,7 @@ fn a_tolerance_is_absolute_and_for_values_alone() {
     assert_eq!(names(Some(0.0)), ["near", "far", "nan"]);
     assert_eq!(names(Some(0.25)), ["far", "nan"]);
     assert_eq!(names(Some(1e300)), ["nan"]);
-    // Another shape or type stays a change.
+    // Another shape or type is still a change.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");
     let half = View::from_bytes(DType::F16, vec![0, 0x3c, 0, 0x40], [2]).unwrap();
@@ -87,7 +87,7 @@ fn a_tolerance_is_absolute_and_for_values_alone() {
     assert_eq!(diff.changed[0].what().collect::<Vec<_>>(), ["dtype"]);
 }
 
-/// Blocks against what they were made of.
+/// Blocks compared with the values that they were made from.
 #[test]
 fn blocks_are_decoded() {
     let values: Vec<f32> = (0..256u16).map(|n| f32::from(n) / 256.0).collect();
@@ -116,7 +116,7 @@ fn blocks_are_decoded() {
     assert_eq!(across(None), ["values"]);
 }
 
-/// Other bits of the same numbers are a change, but not where only values are compared.
+/// Other bits of the same numbers are a change, unless only values are compared.
 #[test]
 fn zeros_of_both_signs_have_the_same_value() {
     let (a, b) = (model(&[("w", &[0.0, f32::NAN, 1.0])]), model(&[("w", &[-0.0, -f32::NAN, 1.0])]));
@@ -128,7 +128,7 @@ fn zeros_of_both_signs_have_the_same_value() {
     assert_eq!(changed(true), [] as [&str; 0]);
 }
 
-/// Each byte is read once, whether tensors are the same, differ late, or are asked for their norms.
+/// Each byte is read once, whether tensors are equal, differ late, or their norms are requested.
 #[test]
 fn what_is_in_both_is_read_once() {
     let a = vec![1.0f32; 2_000_000];

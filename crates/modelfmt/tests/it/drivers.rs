@@ -1,5 +1,6 @@
-//! Every golden file through every driver: a source that never waits, a future over one that does, and bytes fed by hand in
-//! any pieces and order. All see the same tensors, values, reports and errors, and what the slow reference of the format sees.
+//! Every golden file through every driver: a source that never waits, a future over a source that waits, and
+//! bytes fed by hand in pieces of any size and order. All see the same tensors, values, reports and errors,
+//! and the same as the slow reference of the format.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::cell::RefCell;
@@ -21,7 +22,7 @@ struct Seen {
     values: Vec<Result<Vec<u8>, String>>,
     /// A few bytes from the middle of each tensor.
     slices: Vec<Result<Vec<u8>, String>>,
-    /// Every second row, of which the first column is left out; and from the end. Each as it is, and checked.
+    /// Every second row without the first column; and a slice from the end. Each unchecked and checked.
     parts: Vec<Result<Vec<u8>, String>>,
     report: Vec<String>,
 }
@@ -32,7 +33,7 @@ fn middle(nbytes: u64) -> (u64, usize) {
     (nbytes / 3, usize::try_from(nbytes / 2).unwrap().min(100_000))
 }
 
-/// Parts of a tensor of that shape that lie in several places.
+/// Returns parts of a tensor of this shape that are not contiguous.
 fn parts_of(shape: &[u64]) -> Vec<Slice> {
     let texts: &[&str] = if shape.len() > 1 { &["::2,1:", "-2:,::3"] } else { &["1::2"] };
     texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -98,7 +99,7 @@ async fn by_future<I: FileIndex, S: Fetch>(source: S) -> Outcome {
     Ok(Seen { tensors, values, slices, parts, report: report_lines(&reader.verify(VerifyLevel::Full).await) })
 }
 
-/// Feeds what is needed in pieces of at most `piece` bytes; `order` numbers which of them comes next.
+/// Feeds the needed bytes in pieces of at most `piece` bytes. `order` chooses which piece comes next.
 fn by_hand<I: FileIndex>(bytes: &[u8], piece: u64, order: impl FnMut(usize) -> usize) -> Outcome {
     fed(bytes, piece, order, async |fed| by_future::<I, _>(fed).await)
 }
@@ -134,7 +135,7 @@ fn index(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
-/// A source that makes the reader wait twice for every range, and keeps count of what was asked for.
+/// A source that makes the reader wait twice for every range, and records the requested ranges.
 struct Slow<'a> {
     bytes: &'a [u8],
     asked: RefCell<Vec<Range<u64>>>,
@@ -154,8 +155,8 @@ impl Fetch for Slow<'_> {
     }
 }
 
-/// Over sources that check what they read, every driver sees of a file what it sees without a proof; and of one that is
-/// damaged, with the outboard and the hash of the good one, the good values or an error.
+/// With sources that check what they read, every driver sees the same as without a proof. For a damaged file
+/// with the outboard and the hash of the good one, it sees the good values or an error.
 fn proved<I: FileIndex>(name: &str, good: &[u8], damaged: &[u8]) {
     let (hash, outboard) = blake3_tree::outboard(good);
     let expected = by_source::<I>(good);
@@ -187,7 +188,7 @@ fn proved<I: FileIndex>(name: &str, good: &[u8], damaged: &[u8]) {
     }
 }
 
-/// The drivers agree on a file, whole or damaged, with each other and with the slow reference.
+/// Checks that the drivers agree on a file, intact or damaged, with each other and with the slow reference.
 fn agree<I: FileIndex>(name: &str, format: &str, bytes: &[u8]) {
     damaged_as_the_reference::<I>(name, format, bytes);
     let expected = by_source::<I>(bytes);
@@ -210,10 +211,10 @@ fn agree<I: FileIndex>(name: &str, format: &str, bytes: &[u8]) {
     assert_eq!(by_hand::<I>(bytes, if small { 7 } else { 1500 }, random), expected, "{name}: random order");
 }
 
-/// Files that are there to be refused.
+/// The files that must be refused.
 const REFUSED: &str = "column-major.apr";
 
-/// The golden files of a folder that end so.
+/// Returns the golden files of a folder with this ending.
 fn golden(folder: &str, ending: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder);
     let entries = std::fs::read_dir(&root).into_iter().flatten();
@@ -228,7 +229,7 @@ fn golden(folder: &str, ending: &str) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// What opens of a file, whole or damaged, is what the slow reference finds in it.
+/// Checks that a file that can be opened, intact or damaged, has the content that the slow reference finds.
 fn damaged_as_the_reference<I: FileIndex>(name: &str, format: &str, bytes: &[u8]) {
     if let Ok(reader) = Reader::<OpenFile<I, _>>::from_source(bytes) {
         reference::compare_damaged(name, format, bytes, &reader);

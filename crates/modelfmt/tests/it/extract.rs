@@ -1,4 +1,4 @@
-//! Several tensors at once: into a folder, an archive of numpy's, a safetensors file; whole or not at all.
+//! Several tensors at once: into a folder, a numpy archive, or a safetensors file. All are written, or none.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ fn files(folder: &Path) -> BTreeSet<String> {
     names.map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
-/// What numpy says about each array: name, type, shape and a sum over its bytes.
+/// What numpy says about each array: name, type, shape and a digest of its bytes.
 const NUMPY: &str = "
 import sys, numpy as np, hashlib, os
 z = np.load(sys.argv[1]) if sys.argv[1].endswith('.npz') else {
@@ -48,7 +48,7 @@ fn numpy_reads_the_archive_and_the_folder_as_what_they_were_made_of() {
     let (archive, arrays) = (folder.path().join("m.npz"), folder.path().join("arrays"));
     let model = Model::open(golden("reference/one-shard.aero")).unwrap();
     let cast = |options: &mut ExtractOptions| options.cast = Some(DType::F32);
-    // Integers and booleans stay as they are; bf16 and blocks become f32.
+    // Integers and booleans are unchanged; bf16 and blocks become f32.
     let extracted = extract(&model, &["*"], &archive, ExtractAllAs::Npz, cast).unwrap();
     assert_eq!((extracted.tensors, extracted.nbytes), (18, fs::metadata(&archive).unwrap().len()));
     extract(&model, &["*"], &arrays, FOLDER, cast).unwrap();
@@ -57,7 +57,7 @@ fn numpy_reads_the_archive_and_the_folder_as_what_they_were_made_of() {
     assert_eq!(lines.len(), 18);
     let by_file = testkit::python(NUMPY, &[arrays.to_str().unwrap()]);
     assert_eq!(by_file.replace("%2F", "/").replace("%3A", ":").lines().collect::<BTreeSet<_>>(), lines);
-    // Each is what a conversion gives.
+    // Each tensor is the same as in a conversion.
     let converted = folder.path().join("m.safetensors");
     extract(&model, &["*"], &converted, ExtractAllAs::Safetensors, |options| {
         options.dequantize = Some(DType::F32);
@@ -81,7 +81,7 @@ fn a_safetensors_file_has_these_tensors_and_the_metadata_that_it_can_hold() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (folder.path().join("m.safetensors"), folder.path().join("part.safetensors"));
     let values = [1.0f32, 2.0];
-    // Names that a pattern would take for more.
+    // Names that would be patterns.
     let names = ["a*", "ab", "a[0]", "{a,b}", "a\\b", "b"];
     let tensors = names.map(|name| (name, View::new(&values, [2]).unwrap()));
     save(&path, tensors, &Object::from_iter([("format", "pt")])).unwrap();
@@ -113,13 +113,13 @@ fn names_do_not_lead_out_of_the_folder() {
     assert_eq!(names, ["..%2Fx", "%2Ftmp%2Fy", "a/b", "..", ""]);
 }
 
-/// A name that no file can have is shortened, and the others are extracted as ever.
+/// A name that is too long for a file is shortened, and the others are extracted as usual.
 #[test]
 fn a_name_that_is_too_long_ends_in_a_hash() {
     let folder = tempfile::tempdir().unwrap();
     let (path, out) = (folder.path().join("m.safetensors"), folder.path().join("out"));
     let values = [1u8, 2, 3];
-    // Alike in all that a file's name has room for.
+    // The names are equal as far as a file name has room.
     let long = ["a", "b"].map(|end| "long/".repeat(1_000) + end);
     let names = ["w", &long[0], &long[1]];
     let tensors = (0..).zip(names).map(|(at, name)| (name, View::new(&values[at..=at], [1]).unwrap()));
@@ -144,7 +144,7 @@ fn a_name_that_is_too_long_ends_in_a_hash() {
     assert!(seen.lines().any(|line| line.starts_with(&long[1])), "{seen}");
 }
 
-/// A tensor that cannot be written, or is damaged, leaves nothing of the others; nor does a file that exists.
+/// If a tensor cannot be written, or is damaged, or a file exists, none of the others is left behind.
 #[test]
 fn all_or_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Loads, slices and plans of every golden file, beside the tensors as they are read one by one.
+//! Loads, slices and plans of every golden file, compared with tensors that are read one by one.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use modelfmt::modelfmt_core::plan::{Pick, PlanOptions, Slice};
 use modelfmt::modelfmt_core::read::Reading;
 use modelfmt::{Error, Execution, Format, Model, Object, OpenOptions, View};
 
-/// The models among the golden files, those of other tools too.
+/// Returns the models among the golden files, including those of other tools.
 fn golden() -> Vec<PathBuf> {
     let mut found = testkit::all_golden_files();
     found.retain(|path| Model::open(path).is_ok_and(|model| model.open_all().is_ok()));
@@ -29,7 +29,7 @@ fn threads(threads: usize) -> Execution<'static> {
     Execution { threads, progress: None }
 }
 
-/// Each of the tensors that can be read, by itself.
+/// Reads each tensor that can be read, one by one.
 fn one_by_one(model: &Model) -> Vec<(Pick, Vec<u8>)> {
     let picks = model.picks::<&str>(&[]).unwrap_or_default();
     let read = |pick: Pick| {
@@ -72,7 +72,7 @@ fn every_golden_file_loads_as_it_is_read() {
     }
 }
 
-/// Slices for a tensor of that rank.
+/// Returns slices for a tensor of this rank.
 fn slices(rank: usize) -> Vec<Slice> {
     let texts: &[&str] = match rank {
         0 => &[],
@@ -124,7 +124,7 @@ fn slices_of_every_golden_file_are_parts_of_its_tensors() {
                 let options = LoadOptions::new().plan(PlanOptions { gap: 2, max_request: 50 });
                 let (loaded, _) = model.load(std::slice::from_ref(&pick), &options, &threads(2)).unwrap();
                 assert_eq!(*loaded[0].bytes, expected[..], "{name}: {} [{slice}]", info.name);
-                // What it takes is within what the whole tensor takes.
+                // The bytes that a slice reads are among the bytes of the whole tensor.
                 let plan = |pick| model.plan(&[pick], PlanOptions { gap: 0, max_request: 1 << 20 }).unwrap();
                 let (part, all) = (plan(pick), plan(Pick::whole(position)));
                 assert!(part.totals().read <= all.totals().read);
@@ -141,7 +141,7 @@ fn index(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
-/// A file with tensors of some lengths, as the ending says, in a folder of its own.
+/// Writes a file with tensors of these lengths into its own folder; `ending` chooses the format.
 fn written(ending: &str, lens: &[usize], aero_hashes: bool) -> (tempfile::TempDir, PathBuf, Vec<Vec<u8>>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(format!("model.{ending}"));
@@ -170,7 +170,7 @@ fn all(model: &Model) -> Vec<Pick> {
     model.picks::<&str>(&[]).unwrap()
 }
 
-/// The error of a load, from within.
+/// Returns the inner error of a load.
 fn error_of(result: Result<impl std::fmt::Debug, Error>) -> AnyError {
     match result.unwrap_err() {
         Error::File { error, .. } => error.into_inner(),
@@ -218,7 +218,7 @@ fn plans_say_what_verifies_each_range() {
     assert!(
         whole.proofs_of(&whole.ranges()[0]).any(|cover| cover.range.start <= at && end <= cover.range.end)
     );
-    // Of a part, the pages of it: 64 KiB each.
+    // For a part, its pages: 64 KiB each.
     let slice: Slice = "100000:100010".parse().unwrap();
     let picks = [Pick::part(0, slice)];
     let part = model.plan_verified(&picks, PlanOptions::local()).unwrap();
@@ -227,7 +227,7 @@ fn plans_say_what_verifies_each_range() {
     assert!(cover.range.end - cover.range.start <= 1 << 16);
     let (loaded, report) = model.load(&picks, &LoadOptions::new().verify(true), &threads(1)).unwrap();
     assert!(*loaded[0].bytes == values[0][100_000..100_010] && report.unverified == 0);
-    // A format without digests has no covers.
+    // A format without digests has no proofs.
     let (_folder, path, _) = written("safetensors", &[10], false);
     let model = Model::open(&path).unwrap();
     assert!(model.plan_verified(&all(&model), PlanOptions::local()).unwrap().proofs().is_empty());
@@ -267,7 +267,7 @@ fn several_threads_load_one_slice() {
     for text in ["::2", "5::100000"] {
         let seen = Mutex::new(HashSet::new());
         let until = Instant::now() + Duration::from_secs(20);
-        // Whoever has done a part waits until another has done one too.
+        // A thread that has done a part waits until another thread has done one too.
         let wait = |_| {
             seen.lock().unwrap().insert(std::thread::current().id());
             while seen.lock().unwrap().len() < 2 && Instant::now() < until {
@@ -307,7 +307,7 @@ fn a_file_that_changes_is_a_named_error() {
         };
         let options = LoadOptions::new().plan(PlanOptions { gap: 0, max_request: 1 << 20 });
         for threads in [1, 1, 2] {
-            // The second and third time it has changed before the load begins.
+            // The second and third time, the file has changed before the load begins.
             let work = Execution { threads, progress: Some(&touch) };
             let error = model.load(&all(&model), &options, &work).unwrap_err();
             assert_eq!(error.code(), "changed", "{error}");
@@ -315,7 +315,7 @@ fn a_file_that_changes_is_a_named_error() {
         }
         assert_ne!(pieces.load(Ordering::Relaxed), 0);
     }
-    // A file that takes the place of another under its name does not matter to what is open.
+    // Another file that gets the same name does not affect the open file.
     fs::write(&path, &good).unwrap();
     let model = Model::open(&path).unwrap();
     fs::rename(&path, path.with_extension("old")).unwrap();
@@ -398,7 +398,8 @@ fn a_slice_of_a_compressed_tensor_reads_its_blocks() {
     assert_eq!(slice.bytes(), expected);
 }
 
-/// A file that is compressed as a whole is in memory once it is open: nothing is read, and its checksum is checked only if that is asked for.
+/// A file that is compressed as a whole is in memory once it is open: nothing more is read, and its checksum
+/// is checked only if this is requested.
 #[test]
 fn a_file_that_is_compressed_as_a_whole_counts_as_checked_only_if_it_was() {
     for name in ["apr/lz4.apr", "apr/zstd.apr"] {

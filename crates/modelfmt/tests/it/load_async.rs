@@ -1,4 +1,4 @@
-//! Loads over bytes that have to be waited for, whatever the order in which they come.
+//! Loads over files that do not respond at once, with responses in any order.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::cell::{Cell, RefCell};
@@ -22,7 +22,7 @@ fn index(at: u64) -> usize {
     usize::try_from(at).unwrap()
 }
 
-/// Numbers that follow from a seed.
+/// Random numbers from a seed.
 #[derive(Debug)]
 struct Random(Cell<u64>);
 
@@ -35,11 +35,11 @@ impl Random {
     }
 }
 
-/// What is known of the requests to all files of a model.
+/// Records of the requests to all files of a model.
 #[derive(Debug)]
 struct Traffic {
     random: Random,
-    /// The bytes of those that are under way.
+    /// The lengths of the requests in progress.
     under_way: RefCell<Vec<u64>>,
     most: Cell<(usize, u64)>,
     count: Cell<usize>,
@@ -59,14 +59,14 @@ impl Traffic {
     }
 }
 
-/// A file that answers after a while: sooner or later than what was asked for before.
+/// A file that responds later: sooner or later than to earlier requests.
 #[derive(Debug)]
 struct Late {
     bytes: Vec<u8>,
     traffic: Rc<Traffic>,
 }
 
-/// One request, for as long as somebody waits for it.
+/// A request, for as long as somebody waits for it.
 struct UnderWay<'a>(&'a Traffic, u64);
 
 impl Drop for UnderWay<'_> {
@@ -100,7 +100,7 @@ impl Fetch for Late {
     }
 }
 
-/// The files of a folder, as [`Late`] ones.
+/// The files of a folder, as [`Late`] files.
 #[derive(Debug)]
 struct LateFolder(PathBuf, Rc<Traffic>);
 
@@ -112,7 +112,7 @@ impl FetchFiles for LateFolder {
     }
 }
 
-/// All tensors that have values, and of those with rows a part too; each with the values.
+/// Returns all tensors that have values, and for those with rows also a part; each with its values.
 fn expected(path: &Path) -> Vec<(Pick, Vec<u8>)> {
     let model = modelfmt::Model::open(path).unwrap();
     let mut all = Vec::new();
@@ -144,7 +144,8 @@ const FILES: [&str; 9] = [
     "safetensors/names.safetensors",
 ];
 
-/// Loads through the `AsyncReader` of a crate, verified and not, with answers in random orders, and fed by hand.
+/// Loads through the `AsyncReader` of a crate, verified and unverified, with responses in random orders, and
+/// fed by hand.
 macro_rules! loads {
     ($crate_name:ident, $path:expr) => {{
         let bytes = std::fs::read($path).unwrap();
@@ -170,7 +171,7 @@ macro_rules! loads {
                 assert_eq!((loaded.unverified, loaded.notes), (report.unverified, report.notes), "{name}");
             }
         }
-        // In any pieces and order, by hand.
+        // By hand, in pieces of any size and order.
         for seed in 0..6 {
             let random = Random(Cell::new(seed));
             let options = options(seed % 2 == 0)[index(seed) % 3];
@@ -246,7 +247,7 @@ fn sets_are_loaded_from_several_files_at_once() {
     loads_set!(apr2, "apr2/set/sharded.apr");
 }
 
-/// A file of tensors of 1,000 bytes.
+/// Returns a file with tensors of 1,000 bytes.
 fn forty() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");
@@ -283,7 +284,7 @@ fn as_many_requests_and_bytes_are_under_way_as_are_allowed() {
         assert!(found == bytes[bytes.len() - 40_000..]);
         assert_eq!((traffic.most.get(), traffic.count.get()), (expected, 40));
         assert_eq!(filled.load(std::sync::atomic::Ordering::Relaxed), 40_000);
-        // One request for all, if that may be so long.
+        // One request for all, if it may be that long.
         let mut buffers: Vec<&mut [u8]> = found.chunks_mut(1000).collect();
         traffic.count.set(0);
         let options = options.plan(PlanOptions::remote());

@@ -1,4 +1,5 @@
-//! The tests of this crate, a module for each subject, in one program: a program for each would be linked with all that the crate needs.
+//! The tests of this crate: a module for each subject, all in one program. Separate programs would each be
+//! linked with everything that the crate needs.
 
 mod async_model;
 mod check;
@@ -17,5 +18,5 @@ mod pins;
 #[cfg(feature = "seal")]
 mod robustness;
 mod set_drivers;
+mod shared_api;
 mod split;
-mod words;

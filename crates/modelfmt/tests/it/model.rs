@@ -1,4 +1,4 @@
-//! A model in hand: its tensors, reads of all kinds, and tensors in memory that become one.
+//! An open model: its tensors, reads of all kinds, and models made from tensors in memory.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ fn tensors_in_memory_are_saved_in_every_format_that_is_written() {
         modelfmt::convert::save_as(format, &path, tensors(), &Object::new()).unwrap();
         let path = match format {
             Format::SafetensorsSharded => path.with_extension("safetensors.index.json"),
-            // A split of one file is none.
+            // A split of one file is an ordinary file.
             Format::GgufSharded => path.with_extension("safetensors.gguf"),
             _ => path,
         };
@@ -134,7 +134,7 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
     options.output.overwrite = Overwrite::Replace;
     save(Format::Aero, &options).unwrap();
 
-    // What is for models, or for other formats, is refused before anything is written.
+    // Options for models that are read, or for other formats, are refused before anything is written.
     let before = std::fs::read(&path).unwrap();
     let changes: [fn(&mut ConvertOptions); 4] = [
         |options| options.tensors.include.push("*".to_owned()),
@@ -149,7 +149,7 @@ fn values_that_are_supplied_are_saved_with_a_choice_of_layout() {
     }
     assert_eq!(std::fs::read(&path).unwrap(), before);
 
-    // A set that replaces another leaves none of its files.
+    // A set that replaces another set leaves none of its files.
     let index = folder.path().join("set.safetensors");
     let save = |sizes: &[u64], size| {
         let specs: Vec<_> =

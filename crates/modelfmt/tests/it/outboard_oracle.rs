@@ -1,4 +1,4 @@
-//! Against bao-tree 0.17: it makes the outboards that we make, and of files that are damaged the same bytes pass.
+//! Compares with bao-tree 0.17: it makes the same outboards, and accepts the same bytes of damaged files.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use testkit::bao;
 
 const GROUP: usize = 16 << 10;
 
-/// Numbers that follow from a seed.
+/// Random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
     }
 }
 
-/// Around the borders of blocks, chunks, groups and subtrees, and anywhere.
+/// Returns lengths around the borders of blocks, chunks, groups and subtrees, and random lengths.
 fn lengths(random: &mut Random) -> Vec<usize> {
     let mut lengths = vec![0];
     let borders = [64, 1024, 2048, GROUP, 2 * GROUP, 3 * GROUP, 4 * GROUP, 7 * GROUP, 8 * GROUP, 13 * GROUP];
@@ -43,14 +43,14 @@ fn hex(hash: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The first bytes of the groups that pass by us.
+/// Returns the first bytes of the groups that our check accepts.
 fn passing(file: &[u8], hash: [u8; 32], outboard: &[u8]) -> Vec<usize> {
     let verified = VerifiedSource::by_outboard(file, hash, outboard).unwrap();
     let passes = |start: &usize| verified.read(*start as u64..file.len().min(start + GROUP) as u64).is_ok();
     (0..file.len()).step_by(GROUP).filter(passes).collect()
 }
 
-/// The same of a line of the oracle: `0..16384 32768..65536`.
+/// Parses the same from a line of the oracle: `0..16384 32768..65536`.
 fn starts(line: &str) -> Vec<usize> {
     let ranges = line.split_whitespace().map(|range| range.split_once("..").unwrap());
     let number = |text: &str| text.parse::<usize>().unwrap();
@@ -127,7 +127,8 @@ fn of_damaged_files_the_same_bytes_pass() {
             assert_eq!(*ours, theirs, "{len} bytes");
             with_holes += usize::from(ours.len() > 1 && ours.len() < len.div_ceil(GROUP));
         }
-        // We check parents by the page: one that is wrong refuses what other parents of its page would prove.
+        // We check parents page by page: if one is wrong, bytes that other parents of its page would prove
+        // are refused too.
         assert!(ours.iter().all(|start| theirs.contains(start)), "{len} bytes: {ours:?}, {theirs:?}");
     }
     assert!(with_holes > 20, "{with_holes} files of which some bytes pass");

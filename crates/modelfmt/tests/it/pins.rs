@@ -42,7 +42,7 @@ fn what_a_pin_proves_is_verified() {
     assert_eq!(error.code(), "damaged", "{error}");
 }
 
-/// Another file with the same length and time takes the place of the one that is being read.
+/// Another file with the same length and time replaces the file that is being read.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_replaced_meanwhile_gets_no_outboard() {

@@ -1,5 +1,5 @@
-//! Every golden set through both drivers, intact and damaged: files that never have to be waited for, and files that do. Both
-//! see the same tensors, values, metadata, reports and errors.
+//! Every golden set, intact and damaged, through both drivers: files that respond at once, and files that do
+//! not. Both see the same tensors, values, metadata, reports and errors.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::ops::Range;
@@ -20,11 +20,11 @@ use testkit::{SlowFiles, block_on, error_text, report_lines};
 struct Seen {
     tensors: Vec<Result<String, String>>,
     values: Vec<Result<Vec<u8>, String>>,
-    /// The same, read checked.
+    /// The same values, read with checks.
     checked: Vec<Result<Vec<u8>, String>>,
-    /// A few bytes from the middle of each tensor; and read checked.
+    /// A few bytes from the middle of each tensor, unchecked and checked.
     slices: Vec<[Result<Vec<u8>, String>; 2]>,
-    /// Every second row but the first column.
+    /// Every second row without the first column.
     parts: Vec<Result<Vec<u8>, String>>,
     all: Result<(), String>,
     metadata: Result<String, String>,
@@ -110,14 +110,14 @@ async fn by_future<M: ShardMap>(files: &MemoryFiles, index: &str) -> Outcome {
     })
 }
 
-/// The drivers agree on a set.
+/// Checks that the drivers agree on a set.
 fn agree<M: ShardMap>(what: &str, files: &MemoryFiles, index: &str) -> Outcome {
     let expected = by_source::<M>(files, index);
     assert_eq!(block_on(by_future::<M>(files, index)), expected, "{what}");
     expected
 }
 
-/// The files of a folder whose names begin so.
+/// Returns the files of a folder whose names begin with `begin`.
 fn folder(folder: &str, begin: &str) -> MemoryFiles {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(folder);
     let mut files = MemoryFiles::default();
@@ -131,7 +131,8 @@ fn folder(folder: &str, begin: &str) -> MemoryFiles {
     files
 }
 
-/// `states_hashes`: whether the set says anything of its values that a checked read could look at.
+/// Checks a set. `states_hashes` says whether the set has digests of its values that a checked read could
+/// use.
 fn check<M: ShardMap>(files: &MemoryFiles, index: &str, states_hashes: bool) {
     let seen = agree::<M>("intact", files, index).unwrap();
     assert!(!seen.values.is_empty() && seen.values.iter().all(Result::is_ok), "{seen:?}");
@@ -201,7 +202,8 @@ fn both_drivers_read_a_split_gguf_by_each_of_its_files() {
     }
 }
 
-/// A changed value shows in a checked read of its tensor, and nowhere else where the tensor has a digest of its own.
+/// A changed value is found by a checked read of its tensor, and by no other read if the tensor has its own
+/// digest.
 #[test]
 fn a_damaged_value_is_found_by_a_checked_read_of_it() {
     let mut files = folder("aero/set", "model.");

@@ -1,4 +1,4 @@
-//! Split GGUF models: any file stands for all, alone it is no model.
+//! Split GGUF models: any file opens the whole model, and a file alone is not a model.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fs;
@@ -36,7 +36,7 @@ fn any_file_and_the_folder_are_the_whole_model() {
     assert_eq!(looked.files, ["split-00003-of-00003.gguf"]);
 }
 
-/// A source alone has no files beside it, and the error says what to do.
+/// A single source has no other files, and the error says what to do.
 #[test]
 fn a_source_of_one_file_says_what_to_do() {
     let file = "split-00002-of-00003.gguf";
@@ -90,7 +90,7 @@ fn a_split_converts_as_one_model() {
     assert!(json.path(["json", "split.count"]).is_none());
 }
 
-/// A shell's pattern names all files of a split, or the parts of a set and its index.
+/// A shell pattern names all files of a split, or the parts of a set and its index.
 #[test]
 fn files_of_one_set_are_one_model() {
     let folder = tempfile::tempdir().unwrap();

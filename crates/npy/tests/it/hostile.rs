@@ -1,4 +1,5 @@
-//! Files that break one rule each, of the arrays and of the archive around them, and every way to cut a file short.
+//! Files that break one rule each, of the arrays or of the archive around them, and every way to cut a file
+//! short.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,7 +13,7 @@ use modelfmt_npy::modelfmt_core::author::FileIndex as _;
 use modelfmt_npy::{Container, Encoding, Index, Limits, OpenOptions, Reader, VerifyLevel};
 use testkit::{CountingSource, Zip, ZipMember, error_text, peak};
 
-/// An array of that header and these values.
+/// Returns an array with this header and these values.
 fn npy(descr: &str, order: &str, shape: &str, values: &[u8]) -> Vec<u8> {
     let mut text = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}");
     while (text.len() + 11) % 64 != 0 {
@@ -34,7 +35,7 @@ fn member(name: &str) -> ZipMember {
     ZipMember::stored(name, &floats())
 }
 
-/// An archive of two arrays, changed.
+/// Returns an archive of two arrays after a change.
 fn two(change: impl FnOnce(&mut Zip)) -> Vec<u8> {
     let mut zip = Zip::of([member("a.npy"), ZipMember::deflated("b.npy", &floats())]);
     change(&mut zip);
@@ -188,7 +189,7 @@ fn damage_is_found_by_crc() {
         assert!(text.contains("00000001") && text.contains("--no-verify"), "{text}");
         assert!(reader.checked().tensor(["b", "a"][at]).is_ok());
     }
-    // A stream that ends early, and one that goes on.
+    // A stream that ends early.
     let mut short = ZipMember::deflated("b.npy", &floats());
     short.stored = ZipMember::deflated("b.npy", &floats()[..140]).stored;
     let reader = Reader::from_source(Zip::of([short]).build()).unwrap();
@@ -207,7 +208,7 @@ fn files_that_are_cut_short_are_refused() {
     }
 }
 
-/// Each byte in turn is another; what opens is read and verified.
+/// Changes each byte in turn. If the file still opens, it is read and verified.
 #[test]
 fn files_with_a_wrong_byte_do_no_harm() {
     for file in [npy("'>f4'", "True", "(2, 3)", &[7; 24]), two(|_| {})] {
@@ -225,7 +226,7 @@ fn files_with_a_wrong_byte_do_no_harm() {
     }
 }
 
-/// A program that fetched the file may fetch it again.
+/// A program that fetched the file can then fetch it again.
 #[test]
 fn errors_say_whether_the_end_of_the_file_is_missing() {
     let is_end_missing =

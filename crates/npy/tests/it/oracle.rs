@@ -1,4 +1,4 @@
-//! NumPy writes, we read: every type, order and version, stored and compressed.
+//! NumPy writes and we read: every type, order and version, stored and compressed.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,5 @@
-//! How much is read to open a file: one read in front of an array, few for all arrays of an archive, more only for long headers.
+//! How much is read to open a file: one read for a single array, a few reads for all arrays of an archive,
+//! more only for long headers.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -9,7 +10,7 @@
 use modelfmt_npy::{Container, Reader};
 use testkit::{CountingSource, Zip, ZipMember};
 
-/// An array of bytes behind a header that takes exactly `header_len` bytes.
+/// Returns an array of bytes after a header that takes exactly `header_len` bytes.
 fn array(header_len: usize, values: &[u8]) -> Vec<u8> {
     let text = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({},)}}", values.len());
     let mut file = b"\x93NUMPY\x01\0".to_vec();
@@ -32,7 +33,7 @@ fn an_array_takes_one_read_and_one_more_if_its_header_is_long() {
         assert_eq!(reader.source().reads(), reads, "a header of {header_len} bytes");
         assert_eq!(reader.tensor("array").unwrap().bytes(), [7; 2000]);
     }
-    // All of a short file is in the first read.
+    // The first read contains all of a short file.
     let reader = opened(array(500, &[7; 100]));
     assert_eq!((reader.source().reads(), reader.source().nbytes()), (1, 600));
 }
@@ -63,7 +64,7 @@ fn headers_that_are_near_each_other_take_one_read() {
         assert_eq!(many.source().reads(), reads, "as many for 20 members of {nbytes} bytes as for 2");
         assert_eq!(many.tensor("19").unwrap().bytes(), vec![19; nbytes]);
     }
-    // What lies between headers that are far apart is not read.
+    // The bytes between headers that are far apart are not read.
     let far = of_members(6, 200_000);
     assert!(far.source().nbytes() < 200_000, "{} bytes were read", far.source().nbytes());
     assert_eq!(far.tensor("05").unwrap().bytes(), [5; 200_000]);
@@ -74,7 +75,7 @@ fn long_headers_in_an_archive_are_read_in_larger_and_larger_pieces() {
     for deflated in [false, true] {
         let content = |n: u8, header_len| {
             let name = format!("{n}.npy");
-            // Values that do not shrink keep a deflated header near its size.
+            // The values do not compress, so a deflated header keeps about its size.
             let values: Vec<u8> =
                 (0..40_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8 ^ n).collect();
             let file = array(header_len, &values);

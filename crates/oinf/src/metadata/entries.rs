@@ -10,7 +10,7 @@ use super::{MetaValue, Payload};
 use crate::error::{Error, Fault, Result};
 use crate::wire::{ValueType, malformed};
 
-/// If the gap between two payloads is at most this many bytes, it is read with them …
+/// If the gap between two payloads is at most this many bytes, they are read together …
 const GAP: u64 = 4096;
 /// … as long as all such gaps together are at most this many bytes.
 const SLACK: u64 = 64 << 10;
@@ -29,8 +29,8 @@ pub(crate) struct Entry {
     pub(crate) extent: Extent,
 }
 
-/// Bytes of the file that hold payloads. Spans ascend and do not overlap, so payloads that share bytes (which a hostile
-/// file may do a million times over) take memory once.
+/// Bytes of the file that hold payloads. Spans ascend and do not overlap, so payloads that share bytes (in a
+/// hostile file there may be a million of them) take memory once.
 #[derive(Clone, Debug)]
 struct Span {
     offset: u64,
@@ -38,7 +38,8 @@ struct Span {
 }
 
 impl Entries {
-    /// A list with capacity for `count` entries. The caller has checked `count` against the bytes that exist.
+    /// Creates a list with capacity for `count` entries. The caller has checked `count` against the bytes
+    /// that exist.
     pub(crate) fn with_capacity(count: usize) -> Self {
         let keys = NameTable::with_capacity(count);
         Self { keys, values: Vec::with_capacity(count), payloads: Vec::new() }
@@ -50,11 +51,12 @@ impl Entries {
         Ok(())
     }
 
-    /// The extents of the file that hold all payloads. They are ascending and disjoint, and nearby payloads share one.
+    /// Returns the extents of the file that hold all payloads. They are ascending and disjoint, and nearby
+    /// payloads share an extent.
     pub(crate) fn spans(&self, limits: &Limits, file_len: u64) -> Result<Vec<Extent>> {
         let mut order: Vec<Extent> = self.values.iter().map(|entry| entry.extent).collect();
-        // This bounds the work on payloads that share bytes. Otherwise many values of a small file could be the same large
-        // payload, and decoding each of them would take memory for all.
+        // This bounds the work on payloads that share bytes. Otherwise many values of a small file could be
+        // the same large payload, and decoding each of them would take memory for all of them.
         let total = order.iter().fold(0u64, |sum, extent| sum.saturating_add(extent.len()));
         if total > file_len {
             return Err(malformed(Part::new("metadata values"), 0, Fault::SharedMetadata(total)));
@@ -87,12 +89,12 @@ impl Entries {
         self.payloads.push(Span { offset, bytes: bytes.to_vec() });
     }
 
-    /// The number of spans read so far.
+    /// Returns the number of spans that have been read.
     pub(crate) fn span_count(&self) -> usize {
         self.payloads.len()
     }
 
-    /// The offset and the bytes of the entry at a position; empty if there is no such entry.
+    /// Returns the offset and the bytes of the entry at a position, or no bytes if there is no such entry.
     pub(crate) fn bytes(&self, position: usize) -> (u64, &[u8]) {
         let Some(Entry { extent, .. }) = self.values.get(position) else { return (0, &[]) };
         let at = self.payloads.partition_point(|span| span.offset <= extent.offset());
@@ -115,20 +117,21 @@ impl Entries {
         MetaValue::decode(entry.value_type, &mut c, limits).map_err(|error| named(error, position, key))
     }
 
-    /// The value of the entry at a position. It has been checked when the index was made.
+    /// Returns the value of the entry at a position. The value was checked when the index was made.
     pub(crate) fn value(&self, position: usize) -> MetaValue<'_> {
-        // Payloads are decoded once when the index is made, so the fallback is never seen.
+        // Each payload was decoded once when the index was made, so the fallback is never used.
         self.checked(position).map_or(MetaValue::Bool(false), |payload| payload.value)
     }
 
-    /// The value of the entry at a position, with its padding. No limits apply, because the index was made within them.
+    /// Returns the value of the entry at a position, with its padding. No limits apply, because the index was
+    /// made within them.
     pub(crate) fn checked(&self, position: usize) -> Option<Payload<'_>> {
         let mut unlimited = Limits::default();
         (unlimited.metadata_len, unlimited.rank) = (u64::MAX, u64::MAX);
         self.payload(position, &unlimited).ok()
     }
 
-    /// Bytes of heap memory that the list takes.
+    /// Returns the heap memory in bytes that the list takes.
     pub(crate) fn heap_size(&self) -> usize {
         self.keys
             .heap_size()
@@ -142,7 +145,7 @@ impl Entries {
     }
 }
 
-/// Adds the entry's number and key to an error about it.
+/// Adds the position and the key of the entry to an error about it.
 #[cold]
 fn named(error: Error, position: usize, key: &str) -> Error {
     match error {

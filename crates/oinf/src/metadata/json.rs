@@ -10,25 +10,25 @@ use super::{Bitset, MetaValue, NdArray};
 use crate::error::Fault;
 use crate::wire::ValueType;
 
-/// How to express a float that JSON has no number for.
+/// The form of a float that JSON has no number for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NonFinite {
-    /// As a float of the tree, which JSON text shows as "NaN", "Infinity" or "-Infinity".
+    /// A float of the tree, which JSON text shows as "NaN", "Infinity" or "-Infinity".
     Float,
-    /// As `{"type", "bits"}`, which keeps every bit.
+    /// `{"type", "bits"}`, which keeps every bit.
     Bits,
 }
 
 impl MetaValue<'_> {
-    /// The value as `inspect --json` prints it: `{"type": "u8", "value": 5}`. A bitset's value is a list of booleans; an array
-    /// has `dtype`, `shape` and its elements in a flat list.
+    /// Returns the value as `inspect --json` prints it: `{"type": "u8", "value": 5}`. The value of a bitset
+    /// is a list of booleans. An array has `dtype`, `shape`, and its elements in a flat list.
     #[must_use]
     pub fn to_value(&self) -> Value {
         self.tree(NonFinite::Float).into()
     }
 
-    /// The value as a tree. Unlike in [`to_value`](Self::to_value), a NaN or an infinity is `{"type": "f32", "bits": "7fc00000"}` and so survives JSON
-    /// with every bit.
+    /// Returns the value as a tree. Unlike in [`to_value`](Self::to_value), a NaN or an infinity is `{"type":
+    /// "f32", "bits": "7fc00000"}`, so that all its bits survive JSON.
     #[must_use]
     pub fn to_value_exact(&self) -> Value {
         self.tree(NonFinite::Bits).into()
@@ -59,7 +59,7 @@ impl MetaValue<'_> {
     }
 }
 
-/// The elements of an array.
+/// Returns the elements of an array.
 fn elements(array: &NdArray<'_>, non_finite: NonFinite) -> Value {
     let dtype = array.dtype();
     if let Some(small) = SmallType::from_dtype(dtype) {
@@ -73,7 +73,7 @@ fn elements(array: &NdArray<'_>, non_finite: NonFinite) -> Value {
     elements.map(|bytes| element(dtype, bytes, non_finite)).collect()
 }
 
-/// One number or boolean from its little-endian bytes.
+/// Converts a number or boolean from its little-endian bytes.
 fn element(dtype: DType, le: &[u8], non_finite: NonFinite) -> Value {
     macro_rules! read {
         ($type:ty) => {
@@ -108,8 +108,8 @@ fn element(dtype: DType, le: &[u8], non_finite: NonFinite) -> Value {
     }
 }
 
-/// The sign (0 or 1) and the payload of a NaN in a type with a shorter mantissa. The payload is never 0, which would be
-/// infinity.
+/// Returns the sign (0 or 1) and the payload of a NaN in a type with a shorter mantissa. The payload is never
+/// 0, which would be infinity.
 fn narrowed(nan: f64, mantissa: u32) -> (u64, u64) {
     let payload = (nan.to_bits() & ((1 << 52) - 1)) >> 52_u32.saturating_sub(mantissa);
     (nan.to_bits() >> 63, if payload == 0 { 1 << mantissa.saturating_sub(1) } else { payload })
@@ -117,11 +117,12 @@ fn narrowed(nan: f64, mantissa: u32) -> (u64, u64) {
 
 impl MetaValue<'static> {
     /// Makes a metadata value from a tree. The tree has the form that [`to_value`](Self::to_value) and
-    /// [`to_value_exact`](Self::to_value_exact) give, or it is plain: an integer becomes i64 (u64 if it does not fit), another
-    /// number f64, and a flat list an array of bool, i64, u64 or f64.
+    /// [`to_value_exact`](Self::to_value_exact) return, or it is plain: an integer becomes i64 (u64 if it
+    /// does not fit), any other number f64, and a flat list an array of bool, i64, u64 or f64.
     ///
     /// # Errors
-    /// [`Fault`] if the tree has neither form, or if a number does not fit its type. Strings are checked when they are written.
+    /// [`Fault`] if the tree has neither form, or if a number does not fit its type. Strings are checked when
+    /// they are written.
     pub fn from_value(value: &Value) -> Result<Self, Fault> {
         Ok(match value {
             Value::Bool(b) => Self::Bool(*b),
@@ -141,12 +142,12 @@ impl MetaValue<'static> {
     }
 }
 
-/// Makes a value from an object with `type` and the members that this type asks for.
+/// Makes a value from an object with `type` and the members that this type requires.
 fn typed(object: &Object) -> Result<MetaValue<'static>, Fault> {
     let name = object.required_str("type")?;
     let unknown = || Fault::UnknownTypeName(name.to_owned());
     let value_type = ValueType::ALL.iter().copied().find(|t| t.name() == name).ok_or_else(unknown)?;
-    // An unknown member would be lost without a message, so it is refused.
+    // An unknown member would be lost silently, so it is refused.
     let has_bits = object.contains_key("bits") && value_type.dtype().is_some();
     let members: &[&str] = match value_type {
         ValueType::Ndarray => &["type", "dtype", "shape", "value"],
@@ -198,7 +199,7 @@ fn typed_array(object: &Object) -> Result<MetaValue<'static>, Fault> {
     NdArray::new(dtype, shape, bytes).map(MetaValue::Ndarray)
 }
 
-/// A flat list: of booleans, of integers that i64 or u64 holds, or of floats.
+/// Makes an array from a flat list of booleans, of integers that fit i64 or u64, or of floats.
 fn plain_array(items: &List) -> Result<NdArray<'static>, Fault> {
     let other = items.iter().find(|item| !matches!(item, Value::Bool(_) | Value::Int(_) | Value::Float(_)));
     if let Some(other) = other {
@@ -231,7 +232,7 @@ fn plain_array(items: &List) -> Result<NdArray<'static>, Fault> {
     NdArray::new(dtype, vec![items.len() as u64], bytes)
 }
 
-/// Appends a number or boolean as little-endian bytes. An element of fewer than 8 bits takes a byte of its own.
+/// Appends a number or boolean as little-endian bytes. An element of fewer than 8 bits takes a whole byte.
 fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Fault> {
     macro_rules! integer {
         ($type:ty) => {{
@@ -266,7 +267,7 @@ fn push_element(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Fa
     Ok(())
 }
 
-/// The code of a number of a [`SmallType`].
+/// Returns the code of a number of a [`SmallType`].
 fn push_small(small: SmallType, dtype: DType, value: &Value) -> Result<u8, Fault> {
     let Value::Int(n) = value else {
         return Err(Fault::WrongKind { expected: "an integer", found: value.kind() });
@@ -325,7 +326,8 @@ fn push_float(dtype: DType, value: &Value, out: &mut Vec<u8>) -> Result<(), Faul
     Ok(())
 }
 
-/// Appends the float of `{"type": "f32", "bits": "7fc00000"}`, which has as many hex digits as the type takes.
+/// Appends the float in `{"type": "f32", "bits": "7fc00000"}`, which must have as many hex digits as the type
+/// takes.
 fn push_bits(dtype: DType, object: &Object, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (name, digits) = (object.required_str("type")?, object.required_str("bits")?);
     let wrong = || Fault::FloatBits { digits: digits.to_owned(), dtype };

@@ -20,25 +20,26 @@ pub(crate) use entries::{Entries, Entry};
 pub use small::SmallNumber;
 pub(crate) use small::{packed_fault, stray_fault, ternaries, ternary_fault};
 
-/// Everything in a file except its tensors, for [`Plan`](crate::Plan): size variables and metadata, in any order.
+/// The content of a file except its tensors, for a [`Plan`](crate::Plan): size variables and metadata, in any
+/// order.
 ///
 /// [`Index::to_metadata`](crate::Index::to_metadata) returns the metadata of an open file in this form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata<'a> {
-    /// Names and values of the size variables.
+    /// The names and values of the size variables.
     pub sizevars: Vec<(Cow<'a, str>, u64)>,
-    /// Keys and values.
+    /// The keys and values of the metadata.
     pub values: Vec<(Cow<'a, str>, MetaValue<'a>)>,
 }
 
 impl<'a> Metadata<'a> {
-    /// Metadata without any entry.
+    /// Creates metadata without any entries.
     #[must_use]
     pub const fn new() -> Self {
         Self { sizevars: Vec::new(), values: Vec::new() }
     }
 
-    /// The value with this key.
+    /// Returns the value with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&MetaValue<'a>> {
         self.values.iter().find(|(known, _)| known == key).map(|(_, value)| value)
@@ -65,20 +66,20 @@ macro_rules! values {
         #[derive(Clone, Debug)]
         pub enum MetaValue<'a> {
             $(#[doc = concat!("A scalar of type `", stringify!($type), "`.")] $variant($type),)*
-            /// A number of 8 bits or fewer that Rust has no type for.
+            /// A number of 8 bits or fewer for which Rust has no type.
             Small(SmallNumber),
             /// A boolean.
             Bool(bool),
             /// A set of bits.
             Bitset(Bitset<'a>),
-            /// Text of `[A-Za-z0-9._-]`, at least one character.
+            /// Text of at least one character from `[A-Za-z0-9._-]`.
             Str(Cow<'a, str>),
             /// An array.
             Ndarray(NdArray<'a>),
         }
 
         impl MetaValue<'_> {
-            /// The type of the value.
+            /// Returns the type of the value.
             #[must_use]
             pub const fn value_type(&self) -> ValueType {
                 match self {
@@ -91,7 +92,7 @@ macro_rules! values {
                 }
             }
 
-            /// The little-endian bytes of a scalar; `None` for any other value.
+            /// Returns the little-endian bytes of a scalar, or `None` for any other value.
             fn scalar_bytes(&self) -> Option<Scalar> {
                 Some(match self {
                     $(Self::$variant(x) => Scalar::new(&x.to_le_bytes()),)*
@@ -101,12 +102,13 @@ macro_rules! values {
                 })
             }
 
-            /// A scalar of this type from its little-endian bytes. `None` if the type is not a scalar or has another length.
+            /// Makes a scalar of this type from its little-endian bytes. Returns `None` if the type is not a
+            /// scalar or has another length.
             #[must_use]
             pub fn from_scalar(value_type: ValueType, bytes: &[u8]) -> Option<Self> {
                 Some(match value_type {
                     $(ValueType::$variant => Self::$variant(<$type>::from_le_bytes(bytes.try_into().ok()?)),)*
-                    // BOOL bytes other than 0 and 1 are for `verify` (docs/formats/oinf.md#values).
+                    // `verify` reports bytes of a BOOL other than 0 and 1 (docs/formats/oinf.md#values).
                     ValueType::Bool => Self::Bool(<[u8; 1]>::try_from(bytes).ok()? != [0]),
                     ValueType::Bitset | ValueType::Str | ValueType::Ndarray => return None,
                     small => {
@@ -194,7 +196,7 @@ impl PartialEq for MetaValue<'_> {
 impl Eq for MetaValue<'_> {}
 
 impl<'a> MetaValue<'a> {
-    /// The same value with its own copy of the bytes.
+    /// Returns the same value with its own copy of the bytes.
     #[must_use]
     pub fn into_owned(self) -> MetaValue<'static> {
         match self {
@@ -224,19 +226,20 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The text; `None` if the value is not a string.
+    /// Returns the text, or `None` if the value is not a string.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         if let Self::Str(text) = self { Some(text) } else { None }
     }
 
-    /// The boolean; `None` if the value is not a boolean.
+    /// Returns the boolean, or `None` if the value is not a boolean.
     #[must_use]
     pub const fn as_bool(&self) -> Option<bool> {
         if let Self::Bool(b) = self { Some(*b) } else { None }
     }
 
-    /// The integer, of any width; `None` if the value is not an integer. Every integer of OINF fits in i128.
+    /// Returns the integer, of any width, or `None` if the value is not an integer. Every integer of OINF
+    /// fits in i128.
     #[must_use]
     pub fn as_integer(&self) -> Option<i128> {
         Some(match *self {
@@ -254,7 +257,7 @@ impl<'a> MetaValue<'a> {
         })
     }
 
-    /// The float, of any width; `None` if the value is not a float.
+    /// Returns the float, of any width, or `None` if the value is not a float.
     #[must_use]
     pub fn as_float(&self) -> Option<f64> {
         match *self {
@@ -267,7 +270,8 @@ impl<'a> MetaValue<'a> {
         }
     }
 
-    /// The types that a file must support to hold the value: its own type and, for an array, the type of its elements.
+    /// Returns the types that a file must support to hold the value: its own type and, for an array, the type
+    /// of its elements.
     pub fn types(&self) -> impl Iterator<Item = ValueType> {
         let elements =
             if let Self::Ndarray(array) = self { ValueType::from_dtype(array.dtype) } else { None };
@@ -325,10 +329,10 @@ impl<'a> MetaValue<'a> {
     }
 }
 
-/// Where padding begins in the file, and its bytes.
+/// The offset of padding in the file, and its bytes.
 type Padding<'a> = (u64, &'a [u8]);
 
-/// A decoded value with the padding that the file has for it.
+/// A decoded value, and the padding after it in the file.
 pub(crate) struct Payload<'a> {
     pub(crate) value: MetaValue<'a>,
     pub(crate) padding_at: u64,
@@ -339,15 +343,15 @@ pub(crate) struct Payload<'a> {
 #[derive(Clone, Debug)]
 pub struct Bitset<'a> {
     bits: u32,
-    /// The bytes of the set; there are exactly as many as `bits` need.
+    /// The bytes of the set. There are exactly as many as `bits` needs.
     bytes: Cow<'a, [u8]>,
 }
 
 impl<'a> Bitset<'a> {
-    /// The first `bits` bits of `bytes`.
+    /// Creates a bitset from the first `bits` bits of `bytes`.
     ///
     /// # Errors
-    /// [`Fault::BitsetBytes`] if `bytes` is not exactly as long as the bits need.
+    /// [`Fault::BitsetBytes`] if `bytes` does not have exactly the length that the bits need.
     pub fn new(bits: u32, bytes: impl Into<Cow<'a, [u8]>>) -> Result<Self, Fault> {
         let bytes = bytes.into();
         let (found, expected) = (bytes.len() as u64, u64::from(bits.div_ceil(8)));
@@ -357,10 +361,10 @@ impl<'a> Bitset<'a> {
         Ok(Self { bits, bytes })
     }
 
-    /// A bitset from an iterator of bits.
+    /// Creates a bitset from an iterator of bits.
     ///
     /// # Errors
-    /// [`Fault::TooMany`] if there are 2^32 or more.
+    /// [`Fault::TooMany`] if there are 2^32 bits or more.
     pub fn from_bits(bits: impl IntoIterator<Item = bool>) -> Result<Self, Fault> {
         let (mut bytes, mut count) = (Vec::new(), 0u64);
         for bit in bits {
@@ -376,32 +380,33 @@ impl<'a> Bitset<'a> {
         Ok(Self { bits, bytes: Cow::Owned(bytes) })
     }
 
-    /// The number of bits.
+    /// Returns the number of bits.
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.bits
     }
 
-    /// Whether the set has no bits.
+    /// Returns whether the set has no bits.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bits == 0
     }
 
-    /// The bytes of the set. The first bit is the lowest of the first byte; bits beyond [`len`](Self::len) are as in the file.
+    /// Returns the bytes of the set. The first bit is the lowest bit of the first byte. Bits beyond
+    /// [`len`](Self::len) are as in the file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bits, in order.
+    /// Returns the bits, in order.
     pub fn iter(&self) -> impl Iterator<Item = bool> {
-        // `bytes` holds at least as many bits as the set has, which can be 2^32 − 1.
+        // `bytes` holds at least as many bits as the set has, and there can be 2^32 − 1 of them.
         let all = self.bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1));
         all.take(usize::try_from(self.bits).unwrap_or(usize::MAX))
     }
 
-    /// The bits of the last byte that are beyond the set. They are zero in a valid file.
+    /// Returns the bits of the last byte that are beyond the set. They are zero in a valid file.
     pub(crate) fn stray(&self) -> u8 {
         match (self.bits % 8, self.bytes.last()) {
             (used @ 1.., Some(last)) => last >> used,
@@ -453,11 +458,12 @@ pub struct NdArray<'a> {
 }
 
 impl<'a> NdArray<'a> {
-    /// An array of little-endian values, row-major.
+    /// Creates an array from little-endian values, row-major.
     ///
     /// # Errors
     /// [`Fault::NoCode`] for a dtype that OINF lacks; [`modelfmt_core::CommonFault::TooManyElements`] or
-    /// [`modelfmt_core::CommonFault::Nbytes`] if the number of bytes is not the one that dtype and shape imply.
+    /// [`modelfmt_core::CommonFault::Nbytes`] if the number of bytes is not the one that the dtype and the
+    /// shape imply.
     pub fn new(
         dtype: DType,
         shape: impl Into<Cow<'a, [u64]>>,
@@ -473,33 +479,33 @@ impl<'a> NdArray<'a> {
         Ok(Self { dtype, shape, bytes })
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     #[must_use]
     pub const fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The dimensions in elements, slowest first; empty for a single value.
+    /// Returns the dimensions in elements, slowest first. A single value has none.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The values, little-endian and row-major.
+    /// Returns the values, little-endian and row-major.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The values as a tensor without a name, which can be read as numbers or as a slice.
+    /// Returns the values as a tensor without a name, which can be read as numbers or as a slice.
     ///
     /// # Errors
-    /// None in practice: [`NdArray::new`] has made the same checks.
+    /// None in practice, because [`NdArray::new`] has made the same checks.
     pub fn view(&self) -> Result<TensorView<'_>, TensorError> {
         TensorView::new(TensorInfo::new("", self.dtype, &self.shape)?, Bytes::Borrowed(&self.bytes))
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub(crate) fn elements(&self) -> u64 {
         modelfmt_core::element_count(&self.shape).unwrap_or_default()
     }
@@ -539,7 +545,7 @@ impl<'a> NdArray<'a> {
     }
 }
 
-/// A fault if a byte is neither 0 nor 1 (OINF 1, "TensorIndexTable" and "Metadata Payloads").
+/// Returns a fault if a byte is neither 0 nor 1 (OINF 1, "TensorIndexTable" and "Metadata Payloads").
 pub(crate) fn bool_fault(bytes: &[u8]) -> Option<Fault> {
     let mut bad = bytes.iter().filter(|&&b| b > 1);
     let value = *bad.next()?;

@@ -103,7 +103,7 @@ fn plain_json_gets_a_type() {
     assert!(MetaValue::from_value(&wide).unwrap_err().to_string().contains("neither i64 nor u64"));
     let large = Value::from(1i128 << 64);
     assert!(matches!(MetaValue::from_value(&large), Err(Fault::NumberRange { .. })));
-    // An integer that is given for a float type must be exact in it.
+    // An integer that is given for a float type must be exact in that type.
     assert!(
         MetaValue::from_value(&object([("type", "f64".into()), ("value", ((1u64 << 53) + 1).into())]))
             .is_err()

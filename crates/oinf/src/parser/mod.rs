@@ -1,4 +1,4 @@
-//! Bytes → [`Index`], without I/O.
+//! Parses bytes into an [`Index`], without I/O.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -18,43 +18,45 @@ use crate::wire::{
     malformed,
 };
 
-/// How many bytes of the tables to ask for at once. In most files one such window holds all tables.
+/// The number of bytes of the tables to request at once. In most files one such window holds all tables.
 const WINDOW: u64 = 8 << 20;
 
-/// The names of the tables' records in errors, in the order of the tables.
+/// The names in errors of the tables' records, in the order of the tables.
 const RECORDS: [&str; 3] = ["size variable", "metadata entry", "tensor entry"];
 
 /// The part of the file that the parser reads next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Header,
-    /// Records of the table with this number.
+    /// The records of the table with this number.
     Table(usize),
     Payloads,
 }
 
-/// Makes an [`Index`] without I/O: the header, then the three tables, then the payloads of the metadata.
+/// Parses an [`Index`] from the byte ranges that it asks for.
+///
+/// It asks for the header, the three tables and the payloads of the metadata.
 #[derive(Debug)]
 pub struct IndexParser {
     file_len: u64,
     stage: Stage,
-    /// Where the next record begins in the file.
+    /// The offset of the next record in the file.
     at: u64,
-    /// How many records of the current table have been read.
+    /// The number of records of the current table that have been read.
     done: u32,
-    /// How many bytes of the tables to ask for at once: `WINDOW`, or less in tests …
+    /// The number of bytes of the tables to request at once: `WINDOW`, or less in tests …
     window: u64,
-    /// … and more as long as a record does not fit.
+    /// … and more while a record does not fit.
     wanted: u64,
     /// The extents of the metadata payloads, known once the tables have been read.
     spans: Vec<Extent>,
     index: Index,
-    /// Nonzero padding found so far, if the caller asked for it.
+    /// The nonzero padding that has been found, if the caller asked for it.
     notes: Option<Vec<Error>>,
 }
 
 impl IndexParser {
-    /// A parser for a file of `file_len` bytes.
+    /// Creates a parser for a file of `file_len` bytes.
     #[must_use]
     pub fn new(file_len: u64, limits: &Limits) -> Self {
         let header = Header { version: Version::V1, counts: [0; 3], tables: [0; 3], data: 0, file_size: 0 };
@@ -80,12 +82,13 @@ impl IndexParser {
         }
     }
 
-    /// A parser that also records nonzero padding inside header and tables, for [`finish_with_notes`](Self::finish_with_notes).
+    /// Creates a parser that also records nonzero padding in the header and the tables, for
+    /// [`finish_with_notes`](Self::finish_with_notes).
     pub(crate) fn noting(file_len: u64, limits: &Limits) -> Self {
         Self { notes: Some(Vec::new()), ..Self::new(file_len, limits) }
     }
 
-    /// The index and the recorded padding errors.
+    /// Returns the index and the recorded errors about padding.
     pub(crate) fn finish_with_notes(mut self) -> Result<(Index, Vec<Error>)> {
         let notes = self.notes.take().unwrap_or_default();
         Ok((self.finish()?, notes))
@@ -126,7 +129,7 @@ impl IndexParser {
         self.begin_table(0)
     }
 
-    /// Moves to the first table from `number` on that has records, or to the payloads if none has.
+    /// Moves to the first table from `number` on that has records, or to the payloads if there is none.
     fn begin_table(&mut self, mut number: usize) -> Result<()> {
         let header = self.index.header;
         self.done = 0;
@@ -168,7 +171,8 @@ impl IndexParser {
         Ok(())
     }
 
-    /// Reads as many records of a table as `bytes` holds. `complete` says whether `bytes` reaches the end of the table.
+    /// Reads the records of a table that `bytes` contains. `complete` says whether `bytes` reaches the end of
+    /// the table.
     fn feed_table(&mut self, number: usize, bytes: &[u8], complete: bool) -> Result<()> {
         let count = self.index.header.counts.get(number).copied().unwrap_or_default();
         let mut c = Cursor::new(bytes, self.at);
@@ -236,8 +240,8 @@ impl IndexParser {
         Ok(())
     }
 
-    /// The extent of a tensor's values or quant payload. Without one, offset and length must both be 0
-    /// (docs/formats/oinf.md#declared-tensors).
+    /// Returns the extent of a tensor's values or quant payload. If there are none, the offset and the length
+    /// must both be 0 (docs/formats/oinf.md#declared-tensors).
     fn place(
         &self,
         record: BlobRecord,
@@ -260,7 +264,8 @@ impl IndexParser {
         Ok(None)
     }
 
-    /// The extent of a payload, after checking that it is aligned and inside the data section (OINF 1, "Validation Checklist").
+    /// Returns the extent of a payload, after checking that it is aligned and inside the data section (OINF
+    /// 1, "Validation Checklist").
     fn blob(&self, offset: u64, nbytes: u64) -> Result<Extent, Fault> {
         if !offset.is_multiple_of(ALIGNMENT) {
             return Err(Fault::Unaligned(offset));
@@ -326,7 +331,7 @@ impl Parser for IndexParser {
     }
 }
 
-/// The latest offset at which a table can end: the start of the next section.
+/// Returns the latest offset at which a table can end: the start of the next section.
 fn table_end(header: &Header, number: usize) -> u64 {
     header.tables.get(number.saturating_add(1)).copied().unwrap_or(header.data)
 }

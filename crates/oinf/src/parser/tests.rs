@@ -33,7 +33,8 @@ fn file() -> Vec<u8> {
     file.into_bytes()
 }
 
-/// With windows of any size, a record that does not fit makes the next window larger, and no byte is read twice or left out.
+/// For any window size, a record that does not fit makes the next window larger, and no byte is read twice or
+/// left out.
 #[test]
 fn tables_are_read_in_windows_of_any_size() {
     let file = file();

@@ -1,4 +1,4 @@
-//! The records as they are in the file; each is decoded and encoded in one place.
+//! The records of a file. Each is decoded and encoded in one place. All numbers are little-endian.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -11,7 +11,7 @@ pub use crate::value_type::ValueType;
 
 /// OINF 1, "FileHeader": `magic[5] = "OINF\0"`.
 pub(crate) const MAGIC: &[u8; 5] = b"OINF\0";
-/// The versions of the format that are read and written.
+/// The versions of the format that this crate reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Version {
@@ -23,7 +23,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version number in the file.
+    /// Returns the version number in the file.
     #[must_use]
     pub const fn number(self) -> u32 {
         match self {
@@ -40,7 +40,7 @@ impl Version {
         }
     }
 
-    /// The tensor flags that this version defines.
+    /// Returns the tensor flags that this version defines.
     const fn flags(self) -> u32 {
         match self {
             Self::V1 => HAS_DATA,
@@ -48,7 +48,7 @@ impl Version {
         }
     }
 
-    /// The length in bytes of a tensor record after its dimensions.
+    /// Returns the length in bytes of a tensor record after its dimensions.
     pub(crate) const fn tensor_tail(self) -> u64 {
         match self {
             Self::V1 => 16,
@@ -73,7 +73,8 @@ pub(crate) const fn is_string_char(c: char) -> bool {
     matches!(c, 'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' | '-')
 }
 
-/// The fault of an empty string, or of its first character that OINF does not allow (OINF 1, "Strings").
+/// Returns the fault of an empty string, or of the first character that OINF does not allow (OINF 1,
+/// "Strings").
 pub(crate) fn text_fault(text: &str) -> Option<Fault> {
     if text.is_empty() {
         return Some(Fault::EmptyString);
@@ -82,7 +83,7 @@ pub(crate) fn text_fault(text: &str) -> Option<Fault> {
     Some(Fault::Character { found: format!("{found:?}"), position })
 }
 
-/// The number of zero bytes that pad `len` bytes to a multiple of 8.
+/// Returns the number of zero bytes that pad `len` bytes to a multiple of 8.
 pub(crate) const fn padding(len: u64) -> u64 {
     len.wrapping_neg() % ALIGNMENT // a power of two
 }
@@ -101,7 +102,7 @@ pub(crate) struct Header {
     pub(crate) version: Version,
     /// The numbers of size variables, metadata entries and tensors.
     pub(crate) counts: [u32; 3],
-    /// The offsets of their tables.
+    /// The offsets of these tables.
     pub(crate) tables: [u64; 3],
     pub(crate) data: u64,
     pub(crate) file_size: u64,
@@ -149,7 +150,7 @@ fn zero(c: &mut Cursor<'_>, field: &'static str) -> Result<()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Text<'a> {
     pub(crate) text: &'a str,
-    /// Where the padding begins in the file.
+    /// The offset of the padding in the file.
     pub(crate) padding_at: u64,
     pub(crate) padding: &'a [u8],
 }
@@ -165,7 +166,8 @@ impl<'a> Text<'a> {
         Limits::check("the length of a string", len, max)?;
         let at = c.offset();
         let text = c.bytes(len, field)?;
-        // Relative to the String's own start, which also counts its length field (docs/formats/oinf.md#string-padding).
+        // The padding counts from the string's own start, including its length field
+        // (docs/formats/oinf.md#string-padding).
         let (padding_at, padding) = (c.offset(), c.bytes(padding(4 + len), field)?);
         match std::str::from_utf8(text) {
             Ok(text) if !text.is_empty() && has_string_bytes(text) => Ok(Self { text, padding_at, padding }),
@@ -174,12 +176,13 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Whether all characters are allowed in strings. Looking at every byte is faster than stopping at the first bad one.
+/// Returns whether all characters are allowed in strings. Checking every byte is faster than stopping at the
+/// first bad one.
 fn has_string_bytes(text: &str) -> bool {
     text.bytes().fold(true, |good, byte| good & is_string_byte(byte))
 }
 
-/// [`is_string_char`] for a byte, without a branch: it runs on millions of names.
+/// Does the same as [`is_string_char`] for a byte, without a branch, because it runs on millions of names.
 fn is_string_byte(byte: u8) -> bool {
     let lower = byte | 0x20;
     let letter = lower.wrapping_sub(b'a') < 26;
@@ -255,7 +258,7 @@ impl<'a> MetadataRecord<'a> {
         Ok(Self { key, value_type, nbytes, offset })
     }
 
-    /// Appends everything after the key. The key has been written before.
+    /// Appends everything after the key, which the caller has written.
     pub(crate) fn encode_rest(value_type: ValueType, nbytes: u64, offset: u64, out: &mut Vec<u8>) {
         out.extend(value_type.code().to_le_bytes());
         out.extend(0u32.to_le_bytes());
@@ -281,11 +284,11 @@ pub(crate) struct BlobRecord {
     pub(crate) is_there: bool,
     pub(crate) nbytes: u64,
     pub(crate) offset: u64,
-    /// The offset in the file of the `nbytes` field; the `offset` field follows 8 bytes later.
+    /// The offset of the `nbytes` field in the file. The `offset` field follows 8 bytes later.
     pub(crate) at: u64,
 }
 
-/// The length in bytes of the shortest tensor record.
+/// Returns the length in bytes of the shortest tensor record.
 pub(crate) const fn tensor_min_len(version: Version) -> u64 {
     Text::MIN_LEN.saturating_add(12).saturating_add(version.tensor_tail())
 }
@@ -318,7 +321,7 @@ pub(crate) fn decode_tensor<'a>(
     Ok(TensorRecord { name, dtype, dims, data, quant })
 }
 
-/// Appends everything after the name. The name has been written before.
+/// Appends everything after the name, which the caller has written.
 pub(crate) fn encode_tensor_rest(
     version: Version,
     value_type: ValueType,
@@ -340,13 +343,13 @@ pub(crate) fn encode_tensor_rest(
     Ok(())
 }
 
-/// The element type of tensors and arrays: value types 1 to 12 and 16 to 25.
+/// Returns the dtype of a tensor or array: value types 1 to 12 and 16 to 25.
 pub(crate) fn element_type(code: u32) -> Result<DType, Fault> {
     let value_type = ValueType::try_from(code)?;
     value_type.dtype().ok_or(Fault::NotNumeric(value_type))
 }
 
-/// An error about a part of a file.
+/// Returns an error about a part of a file.
 #[cold]
 pub(crate) fn malformed(part: Part, at: u64, fault: impl Into<Fault>) -> Error {
     Error::Malformed { part, at, fault: fault.into() }

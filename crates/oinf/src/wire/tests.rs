@@ -18,7 +18,7 @@ fn strings_take_a_multiple_of_8_with_their_length() {
         let mut bytes = Vec::new();
         encode_text(text, &mut bytes).unwrap();
         assert_eq!(bytes.len(), len, "{text}");
-        // The padding counts from the start of the string, wherever that is.
+        // The padding counts from the start of the string, wherever the string is.
         let mut c = Cursor::new(&bytes, 1004);
         let decoded = Text::decode(&mut c, "name", 100).unwrap();
         assert_eq!((decoded.text, c.remaining()), (text, 0));

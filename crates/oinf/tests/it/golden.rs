@@ -1,4 +1,4 @@
-//! Files that exist: read, compared with the text beside them, and written again byte for byte.
+//! Golden files, which never change: each reads as its text dump says, and is written again byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "test code")]
 
@@ -9,7 +9,7 @@ use oinf::modelfmt_core::Container;
 use oinf::modelfmt_core::value::Value;
 use oinf::{MetaValue, Reader, VerifyLevel};
 
-/// What only other writers make: it is read, and written in another order.
+/// A file that only other writers make. It can be read, and is written in another order.
 const FOREIGN: &str = "foreign.oinf";
 
 #[test]
@@ -34,7 +34,7 @@ fn golden_files_are_written_again_byte_for_byte() {
         let again = crate::common::rewrite(&Reader::open(&path).unwrap());
         let same = again == fs::read(&path).unwrap();
         assert_eq!(same, !path.ends_with(FOREIGN), "{}", path.display());
-        // What is read of the new file is what was read of the old one, sorted.
+        // The new file reads as the old one does, sorted.
         let sorted = Reader::from_source(again.as_slice()).unwrap();
         assert!(crate::common::rewrite(&sorted) == again, "{}", path.display());
     }
@@ -64,7 +64,7 @@ fn the_file_of_the_formats_own_tool_is_as_expected() {
     assert!(crate::common::rewrite(&reader) == fs::read(&path).unwrap());
 }
 
-/// Both versions as the format's own tools write them.
+/// Both versions, as written by the format's own tools.
 #[test]
 fn the_files_of_both_versions_are_as_expected() {
     for name in [
@@ -90,7 +90,7 @@ fn the_files_of_both_versions_are_as_expected() {
     }
 }
 
-/// The published package writes ten more types into tensors, under the same version.
+/// The published package writes ten more types into tensors, with the same version number.
 #[test]
 fn the_types_that_came_later_are_read_in_tensors() {
     let name = "oinf/v1-packed.oinf";

@@ -1,4 +1,4 @@
-//! Files that break a rule: one row each, with the error and where it is.
+//! Files that break a rule: one row each, with the error and its offset.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "test code")]
 
@@ -9,7 +9,7 @@ use oinf::{
 };
 use testkit::{CountingSource, FaultySource, bounded, patched, peak};
 
-/// A small file that keeps every rule. Where things are in it is what the rows below count on:
+/// Returns a small file that keeps every rule. The rows below refer to these offsets:
 ///
 /// ```text
 ///   0 header, 69 padding          352 value of a, 358 padding
@@ -50,7 +50,7 @@ fn the_file_itself_is_good() {
     assert_eq!(checks.iter().map(|check| check.name).collect::<Vec<_>>(), ["structure"]);
 }
 
-/// What is patched, where and with what; the fault and where it is reported.
+/// A name, the offset and bytes of a patch, and the expected fault and offset.
 type Row = (&'static str, usize, Vec<u8>, Fault, u64);
 
 fn u32s(n: u32) -> Vec<u8> {
@@ -197,8 +197,8 @@ fn messages_name_the_type_and_what_to_do() {
 
 #[test]
 fn tables_that_run_into_each_other_are_cut_short() {
-    // A size variable more than there is room for; a metadata table that ends inside its last entry; a count that no
-    // file of this length can have.
+    // One more size variable than fits; a metadata table that ends inside its last entry; a count that is
+    // impossible in a file of this length.
     for (name, at, bytes) in [
         ("n_sizevars", 13, u32s(2)),
         ("n_metadata", 17, u32s(5)),
@@ -214,7 +214,7 @@ fn tables_that_run_into_each_other_are_cut_short() {
     }
 }
 
-/// What is patched, where and with what; the check that finds it, and the byte that it names.
+/// Each row has a name, the offset and bytes of a patch, the check that finds it, and the byte that it names.
 #[test]
 fn verify_finds_what_opening_lets_pass() {
     let file = good();
@@ -296,7 +296,7 @@ fn verify_lists_every_finding() {
     assert!(report.errors.iter().any(|error| error == text), "{report:?}");
 }
 
-/// Looks at everything that there is to look at.
+/// Reads everything that can be read.
 fn look(file: &[u8]) {
     let Ok(reader) = Reader::from_source(file) else { return };
     for position in 0..reader.tensor_count() {
@@ -314,7 +314,7 @@ fn every_truncation_is_an_error_or_a_file() {
     for len in 0..file.len() {
         let cut = &file[..len];
         assert!(Index::parse(cut).is_err(), "{len}");
-        // And as if the file were meant to end there.
+        // Also as if the file were meant to end there.
         if len >= 72 {
             let cut = patched(cut, 61, &u64s(len as u64));
             let opened = Index::parse(&cut).is_ok();
@@ -351,7 +351,7 @@ fn claims_cost_nothing() {
     }
 }
 
-/// A thousand entries over the same 64 KiB: what is made of each value would take memory a thousand times.
+/// A thousand entries over the same 64 KiB. Decoding each value would take this memory a thousand times.
 #[test]
 fn many_values_over_the_same_bytes_are_refused() {
     let array = NdArray::new(DType::U8, vec![65_536], vec![1; 65_536]).unwrap();
@@ -359,7 +359,7 @@ fn many_values_over_the_same_bytes_are_refused() {
     let more = (0..1000).fold(shared, |metadata, n| metadata.value(format!("k{n:03}"), 1u8));
     let mut file = crate::common::write(&[], &more, &[], 1);
     assert_eq!(Index::parse(&file).unwrap().metadata().len(), 1001);
-    // "first" sorts first: its record is at 72, the others follow at 72 + 16 + 24 + 32n.
+    // "first" sorts first: its record is at 72, and the others follow at 72 + 16 + 24 + 32n.
     let (nbytes, offset) = (file[96..104].to_vec(), file[104..112].to_vec());
     for n in 0..1000 {
         let record = 112 + 32 * n;

@@ -1,4 +1,4 @@
-//! openinfer-oinf 0.1.1, the format's own writer and verifier, agrees with ours byte for byte.
+//! Compares with openinfer-oinf 0.1.1, the format's own writer and verifier, byte for byte.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
@@ -9,7 +9,7 @@ use modelfmt_core::Container;
 use oinf::modelfmt_core::value::{Object, Value, json};
 use oinf::{DType, MetaValue, Metadata, Reader, TensorSpec, VerifyLevel};
 
-/// Files that the oracle writes: of fields, few entries, many entries.
+/// The number of files that the oracle writes: from fields, with few entries, with many entries.
 const FILES: usize = 120;
 
 #[test]
@@ -31,7 +31,7 @@ fn files_of_the_oracle_are_read_and_written_again_byte_for_byte() {
     }
 }
 
-/// What a reader sees of a file, as the oracle's script describes it.
+/// Returns what a reader sees in a file, in the form of the oracle's script.
 fn seen<S: oinf::Source>(reader: &Reader<S>) -> Value {
     let tensors = reader.tensors().iter().map(|tensor| {
         let bytes = tensor.has_data.then(|| reader.tensor(tensor.name).unwrap().into_bytes());
@@ -47,7 +47,7 @@ fn seen<S: oinf::Source>(reader: &Reader<S>) -> Value {
     all.insert("sizevars", reader.details().unwrap().get("sizevars").cloned());
     all.insert("metadata", Container::metadata(reader).unwrap());
     all.insert("tensors", tensors.collect::<Value>());
-    // As text, where NaN and infinities are strings.
+    // Goes through text, in which NaN and infinities are strings.
     json::parse(json::to_string(&Value::from(all)).unwrap().as_bytes()).unwrap()
 }
 
@@ -60,7 +60,7 @@ fn files_of_ours_pass_its_verifier() {
     let path = folder.path().to_str().unwrap();
     let text = testkit::python(include_str!("../oracle/verify.py"), &[path, "without"]);
     assert_eq!(text.matches("== ").count(), 40, "{text}");
-    // Of the golden files those of its version.
+    // The golden files of the verifier's version.
     let one = tempfile::tempdir().unwrap();
     let mut count = 0;
     for path in testkit::golden_files("oinf", "oinf") {
@@ -74,8 +74,8 @@ fn files_of_ours_pass_its_verifier() {
     assert_eq!(text.matches("== ").count(), count, "{text}");
 }
 
-/// The types 16 to 25 in version 1, in tensors and metadata: the values that it reads are those that we read. Its name of
-/// f8_e5m2 is f8.
+/// The types 16 to 25 in version 1, in tensors and metadata: the verifier reads the same values as we do. It
+/// calls f8_e5m2 f8.
 #[test]
 fn it_reads_the_types_that_came_later() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,7 +121,7 @@ fn it_reads_the_types_that_came_later() {
     assert_eq!(found, expected);
 }
 
-/// What its verifier prints.
+/// Returns the line that the verifier prints.
 fn line(name: &str, dtype: DType, shape: Option<&[u64]>, values: &str) -> String {
     let dtype = if dtype == DType::F8E5M2 { "f8" } else { dtype.name() };
     let dims = |shape: &[u64]| shape.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -134,7 +134,8 @@ fn numbers(dtype: DType, shape: &[u64], bytes: &[u8]) -> Vec<f32> {
     oinf::TensorView::new(info, oinf::Bytes::Borrowed(bytes)).unwrap().to_f32().unwrap()
 }
 
-/// The bits of the numbers; a NaN as that word. It takes every NaN of f8 for an infinity.
+/// Returns the bits of the numbers. A NaN is written as that word, except in f8, where the verifier takes
+/// every NaN for an infinity.
 fn hex(dtype: DType, numbers: &[f32]) -> String {
     let text = |x: &f32| match x.is_nan() {
         true if dtype != DType::F8E5M2 => "nan".to_owned(),
@@ -144,7 +145,7 @@ fn hex(dtype: DType, numbers: &[f32]) -> String {
     numbers.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
-/// The verifier's own text, which shows the values that it has read.
+/// The verifier's own output, which shows the values that it has read.
 #[test]
 fn its_verifier_reads_what_we_wrote() {
     let folder = tempfile::tempdir().unwrap();
@@ -203,7 +204,7 @@ fn save(folder: &Path, number: u64, bytes: &[u8]) {
     fs::write(folder.join(format!("{number:02}.oinf")), bytes).unwrap();
 }
 
-/// A file of every dtype and every metadata type, other sizes and values for each seed.
+/// Writes a file with every dtype and every metadata type. Sizes and values depend on the seed.
 fn random(seed: u64) -> Vec<u8> {
     let mut random = crate::common::Random(seed);
     let metadata = (0..random.below(12)).fold(Metadata::new(), |metadata, n| {

@@ -23,7 +23,7 @@ fn specs() -> [TensorSpec<'static>; 2] {
     [TensorSpec::new("w", DType::U8, vec![2, 3]), TensorSpec::declared("x", DType::I4, vec![5])]
 }
 
-/// A small file that keeps every rule:
+/// Returns a small file that keeps every rule:
 ///
 /// ```text
 ///  72 tensor w (dtype 80, flags 88, dims 92, nbytes 108, offset 116, quant nbytes 124, quant offset 132)
@@ -58,7 +58,7 @@ fn payloads_are_read_as_they_were_written() {
     assert!(matches!(reader.quant("y"), Err(Error::NotFound { .. })));
     assert_eq!(reader.quant(2).unwrap(), None);
     assert!(crate::common::rewrite(&reader) == file);
-    // In the order of the tensors, whatever order they were described in.
+    // In the order of the tensors, whatever the order of the descriptions.
     let [w, x] = specs();
     let options = WriteOptions::new().version(Version::V2).quant("w", channel()).quant("x", tensor());
     assert!(crate::common::write_as(&[x, w], &Metadata::new(), &[vec![], vec![7; 6]], 2, &options) == file);
@@ -139,7 +139,7 @@ fn a_broken_entry_is_refused() {
     assert!(matches!(Index::parse(&file), Err(Error::Malformed { fault: Fault::FlagBits(2), at: 88, .. })));
 }
 
-/// Many tensors over one payload: what is read of it stays within the file's length.
+/// Many tensors over one payload: the bytes that are read do not exceed the length of the file.
 #[test]
 fn payloads_of_many_tensors_do_not_share_bytes_without_end() {
     let specs: Vec<_> =
@@ -203,7 +203,7 @@ fn a_broken_payload_opens_and_is_found() {
     }
     let text = findings(&patched(&good(), 326, b"\x01"));
     assert!(text.len() == 1 && text[0].contains("padding") && text[0].contains("326"), "{text:?}");
-    // Over the values of a tensor, and over each other.
+    // A payload over the values of a tensor, and payloads over each other.
     let shared = patched(&good(), 192, &208u64.to_le_bytes());
     assert!(findings(&shared).concat().contains("shares bytes"), "{:?}", findings(&shared));
 }
@@ -236,7 +236,7 @@ fn packed_values_are_looked_at() {
     assert!(ternary.len() == 1 && ternary[0].contains("-2 (4 such"), "{ternary:?}");
     let stray = findings(&patched(&good, at + 9, b"\x14"));
     assert!(stray.len() == 1 && stray[0].contains("\"t\""), "{stray:?}");
-    // The writer writes none.
+    // The writer refuses to write such bits.
     for (values, word) in [([vec![0, 0x10], vec![0, 0]], "padding"), ([vec![0, 0], vec![2, 0]], "ternary")] {
         let plan = Plan::new(specs.clone(), &Metadata::new(), &options).unwrap();
         let file = modelfmt_write::MemoryFile::new();
@@ -245,7 +245,7 @@ fn packed_values_are_looked_at() {
     }
 }
 
-/// OpenInfer's writer of March 2026: the offsets are those of another order than the bytes.
+/// In files of OpenInfer's writer of March 2026, the offsets do not have the order of the bytes.
 #[test]
 fn the_fault_of_openinfers_writer_is_named() {
     let path = testkit::testdata("reference").join("oinf/v2-quant-broken.oinf");

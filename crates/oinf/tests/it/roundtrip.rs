@@ -1,4 +1,4 @@
-//! What is written is read again, and the same content gives the same bytes.
+//! Whatever is written reads back as it was, and the same input always gives the same bytes.
 
 #![allow(
     clippy::unwrap_used,
@@ -55,7 +55,7 @@ proptest! {
         let reader = Reader::from_source(&file[..]).unwrap();
         prop_assert!(reader.verify(VerifyLevel::Full).is_ok());
         testkit::reference::compare("written", "oinf", &file, &reader);
-        // The maps that they came from are sorted, as the file is.
+        // The maps that these came from are sorted, and so is the file.
         prop_assert_eq!(reader.index().to_metadata(), metadata.clone());
         prop_assert_eq!(reader.tensors().iter().map(TensorSpec::from).collect::<Vec<_>>(), specs.clone());
         for (spec, data) in specs.iter().zip(&data).filter(|(spec, _)| spec.has_data) {
@@ -67,7 +67,7 @@ proptest! {
             prop_assert_eq!(&MetaValue::from_value(&value.to_value_exact()).unwrap(), &value);
         }
 
-        // The other way round, on more threads: the same bytes.
+        // The reverse order, on more threads, gives the same bytes.
         let reversed: Vec<_> = specs.into_iter().rev().collect();
         let data: Vec<_> = data.into_iter().rev().collect();
         let mut metadata = metadata;
@@ -155,7 +155,7 @@ fn a_plan_says_where_everything_goes() {
     ];
     let plan = Plan::new(specs, &Metadata::new(), &WriteOptions::new()).unwrap();
     assert!(plan.tensors().map(|tensor| tensor.name).eq(["x", "y", "z"]));
-    // 72, then 3 records of 8 + 28 + 8, to a multiple of 8; x there, z 8 after it.
+    // 72, then 3 records of 8 + 28 + 8, rounded up to a multiple of 8. x is there, z 8 bytes later.
     assert_eq!((plan.offset(2), plan.offset(1), plan.offset(0)), (Some(208), None, Some(216)));
     assert_eq!(plan.file_len(), 232);
 }
@@ -214,7 +214,7 @@ fn nothing_is_left_of_a_file_that_cannot_be_written() {
     }
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("m.oinf");
-    // Descriptions are numbered as given, and errors name the right one of them.
+    // Descriptions are numbered as given, and errors name the right one.
     let specs = [TensorSpec::new("b", DType::Bool, vec![2]), TensorSpec::declared("a", DType::U8, vec![])];
     let plan = Plan::new(specs, &Metadata::new().sizevar("D", 1), &WriteOptions::new()).unwrap();
     let work = Execution::default();
@@ -236,7 +236,7 @@ fn nothing_is_left_of_a_file_that_cannot_be_written() {
     assert!(matches!(Reader::open(folder.path().join("no.oinf")), Err(Error::Open { .. })));
 }
 
-/// Values are asked for once each, whatever their size.
+/// Values are requested once each, whatever their size.
 #[test]
 fn values_are_pulled_once() {
     struct Zeros(AtomicU64);

@@ -1,4 +1,4 @@
-"""Prints what openinfer-oinf's verifier reads in the files of a folder, each number as the bits of its f32."""
+"""Prints the values that openinfer-oinf's verifier reads in the files of a folder, each as the bits of its f32."""
 
 import contextlib
 import io
@@ -18,7 +18,7 @@ def word(value):
     return "inf" if np.isinf(value) else struct.pack(">f", value).hex()
 
 
-# The verifier prints values through these, and statistics that do not matter here.
+# The verifier prints values through these functions, and statistics that do not matter here.
 oinf_verify.format_scalar = word
 oinf_verify.format_values = lambda values: " ".join(word(value) for value in values.flatten())
 oinf_verify.histogram_string = lambda values: ""

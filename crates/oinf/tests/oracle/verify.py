@@ -1,4 +1,4 @@
-"""Runs openinfer-oinf's verifier over the files of a folder; the first that it refuses ends it with an error."""
+"""Runs openinfer-oinf's verifier on the files of a folder. Ends with an error at the first file that it refuses."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ warnings.simplefilter("ignore")  # statistics of infinities
 
 folder, histograms = sys.argv[1:]
 if histograms == "without":
-    # They fail on booleans of rank 2 and on infinities, which says nothing about the file.
+    # Histograms fail on booleans of rank 2 and on infinities, which says nothing about the file.
     oinf_verify.histogram_string = lambda values: ""
 
 for path in sorted(Path(folder).glob("*.oinf")):

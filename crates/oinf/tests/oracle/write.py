@@ -1,4 +1,4 @@
-"""Writes OINF files with openinfer-oinf: FOLDER/<n>.oinf and beside it <n>.json, what is in it."""
+"""Writes OINF files with openinfer-oinf: FOLDER/<n>.oinf, and its content as FOLDER/<n>.json."""
 
 import dataclasses
 import json
@@ -16,14 +16,14 @@ INTEGERS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32":
 FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 DTYPES = [*INTEGERS, *FLOATS, "bool"]
 NUMPY = {"bool": np.bool_, **FLOATS, **{t: np.dtype(f"{t[0]}{int(t[1:]) // 8}") for t in INTEGERS}}
-# Types 16 to 25: how many bits their elements have. We call f8 f8_e5m2.
+# The number of bits per element of the types 16 to 25. We call f8 f8_e5m2.
 LATER = {"bf16": 16, "f8": 8, "i4": 4, "i2": 2, "i1": 1, "u4": 4, "u2": 2, "u1": 1, "t2": 2, "t1": 1}
 CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 
 @dataclasses.dataclass
 class Model:
-    """Names that are no identifiers of Python are written through these three."""
+    """Three fields for names that are not Python identifiers."""
 
     sizevars: Any
     metadata: Any
@@ -39,14 +39,14 @@ def names(rng, count):
 
 
 def as_json(x):
-    """A number or boolean as `inspect --json` prints it."""
+    """Returns a number or boolean as `inspect --json` prints it."""
     if isinstance(x, float) and not math.isfinite(x):
         return "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
     return x
 
 
 def array(rng, dtype, shape):
-    """Random bits, so floats are subnormal, infinite and NaN with payloads, too."""
+    """Returns random bits, so floats are also subnormal, infinite, or NaN with payloads."""
     count = math.prod(shape)
     if dtype == "bool":
         return np.array([rng.random() < 0.5 for _ in range(count)], dtype=np.bool_).reshape(shape)
@@ -55,7 +55,7 @@ def array(rng, dtype, shape):
 
 
 def later(rng, dtype):
-    """A code of a later type, and its number. The writer has one NaN of f8, and none of bf16 that is its own."""
+    """Returns a code of a later type, and its number. The writer has a single NaN of f8, and no NaN of its own for bf16."""
     bits = LATER[dtype]
     code = rng.randrange(1 << bits)
     if dtype == "bf16":
@@ -73,7 +73,7 @@ def later(rng, dtype):
 
 
 def later_array(rng, dtype, shape):
-    """Numbers in an array, and the bytes that the writer packs them to."""
+    """Returns numbers in an array, and the bytes that the writer packs them into."""
     pairs = [later(rng, dtype) for _ in range(math.prod(shape))]
     bits = LATER[dtype]
     stream = sum(code << (bits * number) for number, (code, _) in enumerate(pairs))
@@ -91,7 +91,7 @@ def shape(rng):
 
 
 def scalar(rng, dtype):
-    """A value for the writer, and the number that a reader finds."""
+    """Returns a value for the writer, and the number that a reader finds."""
     if dtype == "bool":
         value = rng.random() < 0.5
         return value, value
@@ -152,7 +152,7 @@ def tensor(rng, stored):
 
 def model(seed):
     rng = random.Random(seed)
-    # The first files have few entries, of each table none as well.
+    # The first files have few entries. Each table is sometimes empty.
     many = [0, 1, 2] if seed < 20 else [3, 10, 30]
     sizevars = {key: rng.choice([0, 1, 2**64 - 1, rng.randrange(2**64)]) for key in names(rng, rng.choice(many))}
     metadata = {key: value(rng) for key in names(rng, rng.choice(many))}
@@ -172,7 +172,7 @@ def model(seed):
 
 @dataclasses.dataclass
 class Fields:
-    """Fields instead of dictionaries; the stored names sort as the fields do."""
+    """Fields instead of dictionaries. The stored names sort like the fields."""
 
     B: int
     D: SizeVar

@@ -101,7 +101,7 @@ pub(crate) fn members<T: for<'de> Members<'de>>(text: &[u8]) -> Result<T, Fault>
     Ok(object)
 }
 
-/// A required string.
+/// Returns a required string.
 pub(crate) fn text(value: Option<String>, what: &str) -> Result<String, Fault> {
     value.ok_or_else(|| Fault::Json(format!("there is no {what}")))
 }

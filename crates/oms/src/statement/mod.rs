@@ -29,11 +29,11 @@ pub(crate) struct Statement {
     pub(crate) shard_size: Option<u64>,
     pub(crate) allow_symlinks: bool,
     pub(crate) ignored: Vec<String>,
-    /// The files in the order of the list, on which the root digest depends.
+    /// The files in the order of the list; the root digest depends on this order.
     pub(crate) resources: Vec<Resource>,
 }
 
-/// A file, or a range of one, and its digest.
+/// The digest of a file, or of a range of one.
 #[derive(Debug)]
 pub(crate) struct Resource {
     /// Ends with `:START:END` if files were hashed in ranges.
@@ -72,7 +72,7 @@ impl Statement {
         Ok(statement)
     }
 
-    /// The statement as JSON.
+    /// Returns the statement as JSON.
     pub(crate) fn to_json(&self) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = format!(
@@ -104,14 +104,15 @@ impl Statement {
     }
 }
 
-/// The digest of all digests. It is always SHA-256, even if the files were hashed with another function.
+/// Returns the digest of all digests. It is always SHA-256, even if the files were hashed with another
+/// function.
 fn root(resources: &[Resource]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     resources.iter().for_each(|resource| hasher.update(&resource.digest));
     hasher.finalize().into()
 }
 
-/// Bytes as lower-case hex digits.
+/// Formats bytes as lower-case hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().saturating_mul(2));
     for byte in bytes {
@@ -122,7 +123,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     out
 }
 
-/// The bytes of lower-case hex digits; `None` if the text is not such digits.
+/// Parses lower-case hex digits; returns `None` if the text is not such digits.
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |c: u8| match c {
         b'0'..=b'9' => Some(c.saturating_sub(b'0')),

@@ -17,7 +17,7 @@ fn verified(bundle: &str) -> Result<Verified, Error> {
     verified_beside(bundle, &[])
 }
 
-/// The same, with empty files of these names in the folder.
+/// Does the same with additional empty files of these names in the folder.
 fn verified_beside(bundle: &str, empty: &[&str]) -> Result<Verified, Error> {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("m")).unwrap();
@@ -86,7 +86,7 @@ fn statements_that_are_not_what_they_say_are_refused() {
         let payload = if from == "}}" { format!("{} x", good()) } else { good().replacen(from, to, 1) };
         assert!(said(&payload).contains(expected), "{to}: {}", said(&payload));
     }
-    // Members that are not known are passed over, however deep within reason.
+    // Unknown members are skipped, unless they are nested unreasonably deep.
     let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
     let more = good().replacen(r#"{"_type""#, &format!(r#"{{"more": {deep}, "_type""#), 1);
     assert_eq!(said(&more), "[]");
@@ -116,7 +116,7 @@ fn bundles_of_other_kinds_are_named() {
         let error = verified(&good.replacen(from, to, 1)).unwrap_err().to_string();
         assert!(error.contains(expected), "{to}: {error}");
     }
-    // What older releases wrote in place of the hint.
+    // Older releases wrote this in place of the hint.
     let old = good.replacen(r#""hint": ""#, r#""rawBytes": "AA==", "keyDetails": "PKIX", "more": ""#, 1);
     assert!(verified(&old).unwrap().is_ok());
     let null = good.replacen(&hex(&sha256(key().public().to_pem().as_bytes())), "", 1);
@@ -133,7 +133,7 @@ fn a_statement_counts_only_with_its_own_signature() {
     };
     let mixed = one.replace(&part(&one, "sig"), &part(&other, "sig"));
     assert!(matches!(verified(&mixed), Err(Error::BadSignature { .. })));
-    // The same statement in other words is another statement.
+    // The same statement with other white space is a different statement.
     let spaced = base64(&good().replace(": ", ":"));
     assert!(matches!(
         verified(&one.replace(&part(&one, "payload"), &spaced)),
@@ -172,7 +172,8 @@ fn ranges_and_other_hashes_are_read() {
     for algorithm in ["sha256", "sha256-sharded-4"] {
         assert_eq!(said(&statement(shards, &all(algorithm))), "[]");
     }
-    // Of an empty file ranges say nothing: the signer's tool signs it so too, and whether it was there nobody knows.
+    // Ranges do not cover an empty file. The signer's tool writes statements like this too, so it is unknown
+    // whether the file existed.
     let beside = verified_beside(&bundle(&statement(shards, &all("sha256")), &key()), &["__init__.py"]);
     let beside = beside.unwrap();
     assert_eq!((beside.is_ok(), &beside.empty[..]), (true, &["__init__.py".to_owned()][..]));
@@ -224,7 +225,7 @@ fn a_signature_that_is_no_file_or_too_long_is_refused_at_once() {
         fs::remove_file(&signature).unwrap();
         format!("{error}: {cause}")
     };
-    // Nobody ever writes into it.
+    // A pipe into which nobody writes.
     assert!(std::process::Command::new("mkfifo").arg(&signature).status().unwrap().success());
     assert!(refused().ends_with("m.sig: cannot be read: it is not a regular file"));
     std::os::unix::fs::symlink("/dev/zero", &signature).unwrap();

@@ -1,4 +1,5 @@
-//! The tests of this crate, a module for each subject, in one program: a program for each would be linked with all that the crate needs.
+//! The tests of this crate, a module for each subject. They are one program, because each further program
+//! would link everything again.
 
 mod common;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Folders and files are signed and verified; what was tampered with is found.
+//! Files and folders are signed and verified, and changes are found.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
@@ -43,7 +43,7 @@ fn every_byte_of_the_samples_signature_matters() {
         damaged[at] = if damaged[at] == b'A' { b'B' } else { b'A' };
         let holds =
             Bundle::parse(&damaged).is_ok_and(|bundle| bundle.check(std::slice::from_ref(&public)).is_some());
-        // White space between tokens, and members that nothing is read of, may be anything.
+        // White space between tokens, and members that are not read, may be changed.
         assert!(!holds || !payload.contains(&at), "byte {at}");
         held += usize::from(holds);
         assert!(Bundle::parse(&good[..at]).is_err());
@@ -125,7 +125,7 @@ fn a_single_file_has_its_signature_beside_it() {
     let keys = [key().public().clone()];
     let verified = verify(&file, &keys, &VerifyOptions::new(), &work()).unwrap();
     assert!(verified.is_ok() && verified.files == 1);
-    // Under another name it is the same file; another file is not.
+    // The same file under another name is accepted; another file is not.
     let renamed = model.path().join("renamed.json");
     fs::rename(&file, &renamed).unwrap();
     let options = VerifyOptions::new().signature(&signed.path);
@@ -133,12 +133,12 @@ fn a_single_file_has_its_signature_beside_it() {
     model.write("renamed.json", b"{\"a\": 2}");
     let verified = verify(&renamed, &keys, &options, &work()).unwrap();
     assert_eq!(verified.changed, ["."]);
-    // A file's signature is not a folder's.
+    // The signature of a file is not accepted for a folder.
     fs::copy(&signed.path, model.path().join("model.sig")).unwrap();
     assert_eq!(model.verify(&key()).unwrap().missing, ["."]);
 }
 
-/// The files of a model, to be read.
+/// Verifies a model for reading its files.
 fn to_read(model: &Path) -> (Verified, Option<SignedFiles>) {
     verify_to_read(model, &[key().public().clone()], &VerifyOptions::new(), &work()).unwrap()
 }
@@ -158,7 +158,7 @@ fn only_what_was_hashed_is_read_later() {
     for files in [&of_folder, &of_file] {
         assert!(source(files).unwrap().read(2_000_000..2_000_010).unwrap().iter().all(|&byte| byte == 7));
     }
-    // Written into while it is open, and another file in its place: the same to the reader.
+    // To the reader, it makes no difference whether the open file is modified or replaced.
     let open = source(&of_folder).unwrap();
     let mut bytes = fs::read(&file).unwrap();
     bytes[2_000_000] ^= 1;
@@ -212,7 +212,7 @@ fn keys_that_cannot_sign_so_are_refused() {
     assert!(matches!(error, Error::WrongKey(_)), "{error}");
     let error = verify(model.path(), &[], &VerifyOptions::new(), &work()).unwrap_err();
     assert!(error.to_string().contains("none was named"), "{error}");
-    // Beside one that can, they do no harm.
+    // Next to a key that can verify, other keys do no harm.
     let keys = [ed25519.public().clone(), key().public().clone()];
     assert!(verify(model.path(), &keys, &VerifyOptions::new(), &work()).unwrap().is_ok());
 }
@@ -262,7 +262,7 @@ fn links_are_followed_only_where_both_sides_allow_it() {
     assert!(verify(model.path(), &keys, &options, &work()).unwrap().is_ok());
     fs::write(outside.path().join("blob"), "BLOB").unwrap();
     assert_eq!(verify(model.path(), &keys, &options, &work()).unwrap().changed, ["link"]);
-    // A link to a folder could lead anywhere, in circles too.
+    // A link to a folder could lead anywhere, even in circles.
     symlink(model.path(), model.path().join("circle")).unwrap();
     assert!(matches!(verify(model.path(), &keys, &options, &work()), Err(Error::Unsignable { .. })));
 }
@@ -291,7 +291,8 @@ fn times_are_trusted_only_where_that_is_asked_for() {
     let second = sign(&trust);
     assert_eq!((second.files, second.reused), (5, 5));
     model.is_ok(&key());
-    // Another length or time is noticed, a new file too; the same of both is not.
+    // A different length or time is noticed, and so is a new file. A file with the same length and time is
+    // not read.
     model.write("config.json", b"{\"a\": 22}");
     model.write("new", b"new");
     let third = sign(&trust);
@@ -302,7 +303,7 @@ fn times_are_trusted_only_where_that_is_asked_for() {
     model.make_old();
     sign(&trust);
     assert_eq!(model.verify(&key()).unwrap().changed, ["big.bin"]);
-    // Without the option every file is read, and no times are noted.
+    // Without the option, every file is read, and no times are noted.
     sign(&SignOptions::new().overwrite(Overwrite::Replace));
     model.is_ok(&key());
     assert_eq!(sign(&trust).reused, 0);

@@ -16,7 +16,7 @@ fn command(words: &[&Path]) -> String {
     words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join("\t")
 }
 
-/// What the tool is asked to do with a folder or a file whose signature stands where we put it.
+/// Returns the command that has the tool sign or verify a folder or a file, with the signature at our path.
 fn asked(what: &str, key: &str, model: &Path) -> String {
     let (option, ending) = if what == "sign" { ("--private_key", "pem") } else { ("--public_key", "pub") };
     let key = testdata("keys").join(key).with_extension(ending);
@@ -30,7 +30,7 @@ fn run(commands: &[String]) {
     let _ = testkit::python_with("model-signing-1.1.1", include_str!("../oracle/commands.py"), &commands);
 }
 
-/// A folder, and a single file beside it.
+/// Makes a folder, and a single file next to it.
 fn models() -> (Model, tempfile::TempDir) {
     let beside = tempfile::tempdir().unwrap();
     fs::write(beside.path().join("one.bin"), [7; 100_000]).unwrap();

@@ -1,4 +1,5 @@
-//! The test vectors of the specification, and what older releases of its authors' tool signed with a plain key.
+//! The test vectors of the specification, and signatures with a plain key by older releases of its authors'
+//! tool.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
@@ -9,7 +10,7 @@ use modelfmt_core::Execution;
 use modelfmt_keys::PublicKey;
 use modelfmt_oms::{Bundle, Error, Verified, VerifyOptions, verify};
 
-/// The folder that was signed. One file of it was left out by the signer.
+/// Makes the folder that was signed. The signer left out one of its files.
 fn model() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("signme-1", "signme-1\n"), ("signme-2", "signme-2"), ("ignore-me", "")] {
@@ -61,7 +62,8 @@ fn the_other_vectors_are_refused_by_what_is_wrong_with_them() {
     }
 }
 
-/// Before 1.1.0 bundles had the key itself in place of its id, and none of these releases wrote what was left out.
+/// Bundles before 1.1.0 had the key itself in place of its id, and none of these releases recorded which
+/// files were left out.
 #[test]
 fn what_older_releases_signed_holds() {
     let folder = model();

@@ -15,11 +15,11 @@ use crate::index::{Form, Index};
 use crate::pickle;
 
 const PICKLE: &str = "/data.pkl";
-/// Headers within this distance are read at once.
+/// Headers within this distance are read together.
 const WINDOW: u64 = 64 << 10;
-/// The most bytes of extra fields that a header can have.
+/// The maximum number of bytes of extra fields in a header.
 const EXTRA: u64 = 0xffff;
-/// The records of a single word (version, byte order) are shorter than this.
+/// Records that hold a single word (version, byte order) are shorter than this.
 const WORD: u64 = 64;
 
 #[derive(Debug)]
@@ -27,11 +27,11 @@ pub(super) struct Archive {
     context: Context,
     directory: Directory,
     arrays: Arrays,
-    /// The members that are read in full, the next one last.
+    /// The members that are read in full. The next one is last.
     whole: Vec<(usize, What)>,
-    /// The members whose headers are read after the pickle, the next one last.
+    /// The members whose headers are read after the pickle. The next one is last.
     headers: Vec<usize>,
-    /// The number of the record for each member, if its header has been read.
+    /// The number of each member's record, if its header has been read.
     records: Vec<Option<usize>>,
     prefix: String,
     found: Option<Checkpoint>,
@@ -59,7 +59,7 @@ impl Archive {
             directory.member(number).filter(|member| member.len() <= WORD)?;
             Some((number, what))
         };
-        // The pickle is read last; it then tells which storages there are.
+        // The pickle is read after the other two. It then determines which storages there are.
         let words = [small("version", What::Version), small("byteorder", What::ByteOrder)];
         let whole = [(pickle, What::Pickle)].into_iter().chain(words.into_iter().flatten()).collect();
         let records = vec![None; directory.len()];
@@ -78,7 +78,7 @@ impl Archive {
         })
     }
 
-    /// The range of a member, from its header to its end.
+    /// Returns the range of a member, from its header to its end.
     fn whole_range(&self, number: usize) -> Range<u64> {
         let header = self.directory.header_range(number);
         let Some(member) = self.directory.member(number) else { return header };
@@ -146,7 +146,7 @@ impl Archive {
             let from = usize::try_from(header.start.saturating_sub(start)).unwrap_or(usize::MAX);
             match self.record(number, bytes.get(from..).unwrap_or_default()) {
                 Ok(_) => {}
-                // A record without tensors may be compressed in any way.
+                // A record without tensors may use any compression method.
                 Err(Error::Malformed { fault: Fault::Array(modelfmt_arrays::Fault::Method(_)), .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -182,7 +182,7 @@ impl Archive {
                 let pickle = pickle::run(content).map_err(|stop| stopped(part, 0, stop))?;
                 self.protocol = pickle.protocol;
                 self.found = Some(checkpoint::read(&pickle, part, self.context.root.as_deref(), limits)?);
-                // In the order of the file; headers that are close together are read at once.
+                // In file order. Headers that are close together are read together.
                 let is_known = |number: &usize| {
                     self.whole.iter().any(|(known, _)| known == number) || self.record_of(*number).is_some()
                 };
@@ -195,13 +195,13 @@ impl Archive {
         Ok(())
     }
 
-    /// The record of a member, if its header has been read.
+    /// Returns the record of a member, if its header has been read.
     fn record_of(&self, number: usize) -> Option<usize> {
         self.records.get(number).copied().flatten()
     }
 
-    /// The record of each storage. Most storages are in the order of the directory, so the member after the previous one is tried
-    /// first.
+    /// Returns the record of each storage. Most storages are in the order of the directory, so the member
+    /// after the previous one is tried first.
     fn records_of(&self, keys: &NameTable) -> Vec<Option<usize>> {
         let names = self.directory.names();
         let mut name = format!("{}/data/", self.prefix);
@@ -240,8 +240,8 @@ impl Archive {
     }
 }
 
-/// The member that is the pickle, and the folder before its name. PyTorch uses the folder of the first member, and ignores case
-/// in names.
+/// Returns the member that is the pickle, and the folder before its name. Like PyTorch, this uses the folder
+/// of the first member, and ignores case in names.
 fn pickle_of(directory: &Directory) -> Result<(usize, &str)> {
     let refuse = |fault| Error::Malformed { part: Part::new("directory"), at: 0, fault };
     let names = || directory.names().iter().enumerate();

@@ -1,4 +1,4 @@
-//! Parses bytes into an [`Index`]: finds out which form a file has, and then reads that.
+//! Parses bytes into an [`Index`], without I/O: detects the form of a file, and then reads that form.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod archive;
@@ -18,13 +18,14 @@ use crate::error::{Error, Fault, Result};
 use crate::index::{Form, Index};
 use crate::pickle::Stop;
 
-/// The part of a checkpoint that is the model, as an [extension](modelfmt_core::author::OpenSettings::with_extension) of the
-/// options: a name, with dots between levels.
+/// The part of a checkpoint that is the model, as an
+/// [extension](modelfmt_core::author::OpenSettings::with_extension) of the options. It is a name with dots
+/// between levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root(pub String);
 
-/// The number of bytes that show the form.
-const FRONT: u64 = 4;
+/// The number of bytes that determine the form.
+const SNIFF_LEN: u64 = 4;
 
 /// The settings for all forms.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ struct Context {
     root: Option<String>,
 }
 
-/// Makes an [`Index`] from the bytes that it asks for; see [`Parser`].
+/// Parses an [`Index`] from the byte ranges that it asks for; see [`Parser`].
 #[derive(Debug)]
 pub struct IndexParser {
     context: Context,
@@ -50,7 +51,8 @@ enum State {
 }
 
 impl IndexParser {
-    /// A parser for a file of `file_len` bytes. With a `root`, only that part of the checkpoint is the model.
+    /// Creates a parser for a file of `file_len` bytes. With a `root`, only that part of the checkpoint is
+    /// the model.
     #[must_use]
     pub const fn new(file_len: u64, limits: Limits, root: Option<String>) -> Self {
         Self { context: Context { limits, file_len, root }, state: State::Front }
@@ -64,7 +66,7 @@ impl Parser for IndexParser {
     fn need(&self) -> Option<Range<u64>> {
         match &self.state {
             State::Front if self.context.file_len == 0 => None,
-            State::Front => Some(0..self.context.file_len.min(FRONT)),
+            State::Front => Some(0..self.context.file_len.min(SNIFF_LEN)),
             State::Directory(parser) => parser.need(),
             State::Archive(archive) => archive.need(),
             State::Stream(stream) => stream.need(),
@@ -100,19 +102,20 @@ impl Parser for IndexParser {
             State::Stream(stream) => stream.finish(),
             State::Front | State::Directory(_) => {
                 let part = Part::new("file");
-                Err(Error::Truncated { part, at: 0, need: FRONT, have: self.context.file_len })
+                Err(Error::Truncated { part, at: 0, need: SNIFF_LEN, have: self.context.file_len })
             }
         }
     }
 }
 
-/// The error for a pickle whose bytes are all there.
+/// Returns the error for a pickle whose bytes are all available.
 fn stopped(part: &Part, base: u64, stop: Stop) -> Error {
     let at = base.saturating_add(stop.at as u64);
     Error::Malformed { part: part.clone(), at, fault: stop.fault }
 }
 
-/// Makes the index from the checkpoint, when all storages have records: `record_of` returns the number of each record.
+/// Makes the index from the checkpoint once all storages have records. `record_of` returns the number of each
+/// record.
 fn assembled(
     mut arrays: Arrays,
     found: Checkpoint,

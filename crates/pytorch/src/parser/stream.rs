@@ -1,4 +1,5 @@
-//! The form before PyTorch 1.6: five pickles one after another, and then the storages (docs/formats/pytorch.md#the-older-stream).
+//! The form before PyTorch 1.6: five pickles one after another, followed by the storages
+//! (docs/formats/pytorch.md#the-older-stream).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -17,9 +18,9 @@ use crate::pickle::{self, Node, Pickle, Stop};
 const MAGIC: i128 = 0x1950_a86a_20f9_469c_fc6c;
 /// The number in the second pickle.
 const VERSION: i64 = 1001;
-/// How many bytes are requested first.
-const FRONT: u64 = 64 << 10;
-/// Counts within this distance are read at once.
+/// The number of bytes to request first.
+const FIRST_READ: u64 = 64 << 10;
+/// Counts within this distance are read together.
 const WINDOW: u64 = 64 << 10;
 /// The length in bytes of the count before each storage.
 const COUNT: u64 = 8;
@@ -27,19 +28,19 @@ const COUNT: u64 = 8;
 #[derive(Debug)]
 pub(super) struct Stream {
     context: Context,
-    /// How many bytes are requested.
+    /// The number of bytes to request.
     asked: u64,
     state: Option<Storages>,
 }
 
-/// What is known after the pickles.
+/// What is known after the pickles have been read.
 #[derive(Debug)]
 struct Storages {
     found: Checkpoint,
     protocol: u8,
     arrays: Arrays,
-    /// For each storage whose count is not checked yet, the offset of the count, its expected value, and the number of the
-    /// storage; the next one last.
+    /// For each storage whose count has not been checked: the offset of the count, its expected value, and
+    /// the number of the storage. The next one is last.
     left: Vec<(u64, u64, usize)>,
     /// The number of the record of each storage.
     records: Vec<usize>,
@@ -49,7 +50,7 @@ struct Storages {
 
 impl Stream {
     pub(super) const fn new(context: Context) -> Self {
-        Self { context, asked: FRONT, state: None }
+        Self { context, asked: FIRST_READ, state: None }
     }
 
     pub(super) fn need(&self) -> Option<Range<u64>> {
@@ -84,7 +85,8 @@ impl Stream {
                     let part = Part::new("pickles");
                     return Err(Error::Malformed { part, at: all.len() as u64, fault: Fault::NoStop });
                 }
-                // Each try starts again with a multiple of the bytes, so all tries together take linear time.
+                // Each attempt starts again with a multiple of the bytes, so all attempts together take
+                // linear time.
                 None => self.asked = self.asked.max(all.len() as u64).saturating_mul(4),
             }
             return Ok(());
@@ -108,7 +110,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads the five pickles; `None` if they do not end within these bytes.
+    /// Reads the five pickles. Returns `None` if they do not end within these bytes.
     fn pickles(&self, bytes: &[u8]) -> Result<Option<Storages>> {
         let mut at = 0_usize;
         let next = |at: &mut usize, number: u64| -> Result<Option<(Pickle<'_>, Part, u64)>> {
@@ -197,7 +199,7 @@ impl Storages {
     }
 }
 
-/// Checks that a pickle other than the object's only makes plain values, and names no globals.
+/// Checks that a pickle other than the object's makes only plain values, and names no globals.
 fn plain(pickle: &Pickle<'_>, part: &Part, base: u64) -> Result<()> {
     match checkpoint::named(&pickle.values).into_iter().next() {
         None => Ok(()),
@@ -209,7 +211,7 @@ fn plain(pickle: &Pickle<'_>, part: &Part, base: u64) -> Result<()> {
     }
 }
 
-/// Shifts an error of a pickle that begins at byte `base` of the file.
+/// Shifts an error about a pickle that begins at byte `base` of the file.
 fn shifted(error: Error, base: u64) -> Error {
     match error {
         Error::Malformed { part, at, fault } => Error::Malformed { part, at: at.saturating_add(base), fault },

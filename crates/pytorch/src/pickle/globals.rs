@@ -1,5 +1,6 @@
-//! The known globals, and what they mean in a checkpoint. There is one list, by full module and name
-//! (docs/formats/pytorch.md#globals). A part of a name never counts, because every module of torch has functions that run code.
+//! The known globals, and their meaning in a checkpoint. There is a single list, by full module and name
+//! (docs/formats/pytorch.md#globals). A part of a name never counts, because every module of torch has
+//! functions that run code.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::DType;
@@ -9,13 +10,13 @@ use modelfmt_core::DType;
 pub(crate) enum Known {
     /// A function that makes a tensor from a storage.
     Rebuild(Rebuild),
-    /// A class of storages, with the type of their elements, if it has one.
+    /// A class of storages, with the type of their elements if it determines one.
     Storage(StorageClass),
-    /// The type of elements.
+    /// An element type.
     DType(Elements),
     /// A class of dictionaries.
     Dict,
-    /// Any other that only builds plain values.
+    /// Any other global that only builds plain values.
     Plain,
 }
 
@@ -32,7 +33,7 @@ pub(crate) enum Rebuild {
     Parameter,
     /// A function, a type, the function's arguments, and state.
     FromType,
-    /// An array of NumPy, which cannot be read.
+    /// A NumPy array, which cannot be read.
     FromNumpy,
 }
 
@@ -40,7 +41,7 @@ pub(crate) enum Rebuild {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StorageClass {
     Typed(Elements),
-    /// Bytes; a reference states their number.
+    /// Bytes. A reference to the storage states their number.
     Untyped,
 }
 
@@ -84,7 +85,7 @@ pub(crate) fn known(module: &[u8], name: &[u8]) -> Option<Known> {
     })
 }
 
-/// The kind of tensor that a class makes which cannot be read, as text for an error.
+/// Returns, as text for an error, the kind of tensor that a class makes and that cannot be read.
 pub(crate) fn refused(module: &[u8], name: &[u8]) -> Option<&'static str> {
     if module != b"torch._utils" {
         return None;

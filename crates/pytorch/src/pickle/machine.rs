@@ -8,32 +8,32 @@ use foldhash::quality::RandomState;
 use super::node::{Call, Global, Id, Node, Span, Values};
 use crate::error::Fault;
 
-/// A pickle that was read completely.
+/// A pickle that has been read completely.
 #[derive(Debug)]
 pub(crate) struct Pickle<'a> {
     pub(crate) values: Values<'a>,
-    /// The value that it makes.
+    /// The value that the pickle makes.
     pub(crate) root: Id,
-    /// Its length in bytes.
+    /// The length of the pickle in bytes.
     pub(crate) len: usize,
-    /// The protocol that it states; 0 if it states none.
+    /// The protocol that the pickle states, or 0 if it states none.
     pub(crate) protocol: u8,
 }
 
-/// Why the machine stopped before STOP.
+/// The reason why the machine stopped before STOP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stop {
-    /// Where the opcode begins.
+    /// The offset of the opcode.
     pub(crate) at: usize,
     /// The rule that it breaks.
     pub(crate) fault: Fault,
-    /// Whether the bytes end in the opcode or before it.
+    /// Whether the bytes end inside or before the opcode.
     pub(crate) is_cut: bool,
 }
 
 type Result<T, E = Stop> = std::result::Result<T, E>;
 
-/// Reads a pickle from the start of `bytes`; at most 4 GiB of it.
+/// Reads a pickle from the start of `bytes`. Reads at most 4 GiB of it.
 pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
     let bytes = bytes.get(..(u32::MAX as usize).min(bytes.len())).unwrap_or(bytes);
     let mut machine = Machine {
@@ -59,15 +59,15 @@ pub(crate) fn run(bytes: &[u8]) -> Result<Pickle<'_>> {
         match machine.step() {
             Ok(None) => {}
             Ok(Some(root)) => break root,
-            // In a loader, the opcodes before a fault run before it finds the fault. So the unknown globals among them are added
-            // to the error.
-            Err(stop) => return Err(Stop { fault: machine.values.beside(stop.fault), ..stop }),
+            // In a loader, the opcodes before a fault run before the loader finds the fault. So the unknown
+            // globals among them are added to the error.
+            Err(stop) => return Err(Stop { fault: machine.values.with_unknown_globals(stop.fault), ..stop }),
         }
     };
     Ok(Pickle { root, len: machine.pos, protocol: machine.protocol, values: machine.values })
 }
 
-/// Marks numbers of the memo that have no value.
+/// Marks memo numbers that have no value.
 const NOTHING: Id = Id::MAX;
 
 struct Machine<'a> {
@@ -79,12 +79,13 @@ struct Machine<'a> {
     /// The heights of the stack at the marks.
     marks: Vec<usize>,
     memo: Vec<Id>,
-    /// How many numbers of the memo have a value. MEMOIZE uses this as the next number, whatever numbers were used before.
+    /// How many memo numbers have a value. MEMOIZE uses this as the next number, whatever numbers were used
+    /// before.
     memoized: u64,
-    /// The numbers of globals, by module and name with the length of the module before them. The hash is seeded, because names
-    /// may be hostile.
+    /// The numbers of globals, by module and name preceded by the length of the module. The hash is seeded,
+    /// because names may be hostile.
     named: HashMap<Vec<u8>, u32, RandomState>,
-    /// A buffer for one of these keys, so that an opcode that names a global allocates nothing.
+    /// A buffer for such a key, so that an opcode that names a global allocates nothing.
     name: Vec<u8>,
     protocol: u8,
     none: Id,
@@ -120,7 +121,8 @@ impl<'a> Machine<'a> {
         Ok(byte)
     }
 
-    /// A length of one, four or eight bytes. In some opcodes, four bytes are signed and must not be negative.
+    /// Reads a length of one, four or eight bytes. In some opcodes, four bytes are signed and must not be
+    /// negative.
     fn len(&mut self, size: usize) -> Result<u64> {
         Ok(match size {
             1 => self.u8()?.into(),
@@ -129,7 +131,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// The bytes up to the next line feed, which is skipped.
+    /// Reads the bytes up to the next line feed, and skips it.
     fn line(&mut self) -> Result<(&'a [u8], Span)> {
         let rest = self.values.bytes.get(self.pos..).unwrap_or_default();
         let len = rest.iter().position(|&byte| byte == b'\n').ok_or_else(|| self.truncated())?;
@@ -139,12 +141,12 @@ impl<'a> Machine<'a> {
         Ok((line, span))
     }
 
-    /// Offsets are below 4 GiB, because `run` has cut off the rest.
+    /// Makes a span. Offsets are below 4 GiB, because `run` has cut off the rest.
     fn span(&self, at: usize, len: usize) -> Span {
         Span { at: u32::try_from(at).unwrap_or(u32::MAX), len: u32::try_from(len).unwrap_or(0) }
     }
 
-    /// The next bytes, which follow their length.
+    /// Reads a length and the bytes after it.
     fn counted(&mut self, size: usize) -> Result<Span> {
         let len = self.len(size)?;
         let at = self.pos;
@@ -152,7 +154,7 @@ impl<'a> Machine<'a> {
         Ok(self.span(at, taken))
     }
 
-    /// Adds a value. There are fewer than 4 billion, because all but a few take at least one byte.
+    /// Adds a value. There are fewer than 4 billion values, because all but a few take at least one byte.
     fn add(&mut self, node: Node) -> Id {
         let id = u32::try_from(self.values.nodes.len()).unwrap_or(NOTHING);
         self.values.nodes.push(node);
@@ -178,13 +180,13 @@ impl<'a> Machine<'a> {
         top.copied().ok_or_else(|| self.fault(Fault::Stack))
     }
 
-    /// Pops the last mark: the height of the stack below it.
+    /// Pops the last mark and returns the height of the stack below it.
     fn mark(&mut self) -> Result<usize> {
         let mark = self.marks.pop().filter(|&mark| mark <= self.stack.len());
         mark.ok_or_else(|| self.fault(Fault::Stack))
     }
 
-    /// The height of the stack below its last `count` values, which must all be above the last mark.
+    /// Returns the height of the stack below its last `count` values, which must all be above the last mark.
     fn below(&self, count: usize) -> Result<usize> {
         let fence = self.marks.last().copied().unwrap_or(0);
         let height = self.stack.len().checked_sub(count).filter(|&height| height >= fence);
@@ -197,7 +199,7 @@ impl<'a> Machine<'a> {
         Ok(self.stack.split_off(mark))
     }
 
-    /// Makes a tuple of the values above a height of the stack.
+    /// Pushes a tuple of the values above a height of the stack.
     fn push_tuple(&mut self, height: usize) {
         let members = self.stack.get(height..).unwrap_or_default();
         let id = if members.is_empty() {
@@ -239,7 +241,8 @@ impl<'a> Machine<'a> {
 
     fn remember(&mut self, number: u64) -> Result<()> {
         let id = self.top()?;
-        // Picklers number the memo in order, one opcode per number, so a number larger than the pickle would only waste memory.
+        // Picklers number the memo in order, one opcode per number, so a number larger than the pickle's
+        // length would only waste memory.
         let fits = usize::try_from(number).ok().filter(|&number| number <= self.values.bytes.len());
         let Some(number) = fits else { return Err(self.fault(Fault::Memo(number))) };
         if self.memo.len() <= number {
@@ -308,7 +311,7 @@ impl<'a> Machine<'a> {
                 let state = before.map_or(state, |before| self.tuple(&[before, state]));
                 self.values.calls.get_mut(number as usize).into_iter().for_each(|c| c.state = Some(state));
             }
-            // A class or function whose attributes are set may no longer do what it is known for.
+            // After its attributes are set, a class or function may no longer do what it is known for.
             Node::Global(number) => {
                 self.values
                     .globals
@@ -316,7 +319,7 @@ impl<'a> Machine<'a> {
                     .into_iter()
                     .for_each(|global| global.known = None);
             }
-            // The state may turn a storage into something else, so no tensor can be made of it.
+            // The state may turn a storage into something else, so no tensor can be made from it.
             Node::Persistent(inner) => {
                 let storage = self.add(Node::Persistent(inner));
                 let args = self.tuple(&[storage]);
@@ -385,7 +388,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Executes the next opcode. For STOP, returns the value that it takes.
+    /// Executes the next opcode. For STOP, returns the value that STOP pops.
     fn step(&mut self) -> Result<Option<Id>> {
         self.opcode_at = self.pos;
         let opcode = self.u8()?;
@@ -410,7 +413,7 @@ impl<'a> Machine<'a> {
                     return Err(self.fault(Fault::Protocol(self.protocol)));
                 }
             }
-            // A frame only tells how far a reader may read ahead; values may begin and end anywhere.
+            // A frame only says how far a reader may read ahead. Values may begin and end anywhere.
             0x95 => drop(self.bytes(8)?),
             b'N' | 0x88 | 0x89 | b'I' | b'L' | b'J' | b'K' | b'M' | 0x8a | 0x8b | b'F' | b'G' => {
                 self.number(opcode)?;
@@ -678,7 +681,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// A number in two's complement; `None` if it takes more than 128 bits.
+/// Decodes a number in two's complement. Returns `None` if it takes more than 128 bits.
 fn little_endian(digits: &[u8]) -> Option<i128> {
     let fill = if digits.last().is_some_and(|&last| last >= 0x80) { 0xff } else { 0 };
     let (low, high) = digits.split_at(digits.len().min(16));

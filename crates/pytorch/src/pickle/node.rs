@@ -1,5 +1,5 @@
-//! The values that a pickle makes, in flat lists; they refer to each other by number. No value owns another, so dropping them
-//! takes no recursion, however deep they nest.
+//! The values that a pickle makes, in flat lists. They refer to each other by number. No value owns another,
+//! so dropping them needs no recursion, however deep they are nested.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::Shortened;
@@ -23,7 +23,7 @@ pub(crate) enum Node {
     None,
     Bool(bool),
     Int(i64),
-    /// An integer of more than 64 bits, by its number in the list of these.
+    /// An integer of more than 64 bits, by its number in the list of these integers.
     Wide(u32),
     /// An integer of more than 128 bits.
     TooWide,
@@ -40,7 +40,7 @@ pub(crate) enum Node {
     Dict(u32),
     Global(u32),
     Call(u32),
-    /// A reference to a storage, by the value that names it.
+    /// A reference to a storage, by the value that identifies the storage.
     Persistent(Id),
 }
 
@@ -52,24 +52,24 @@ pub(crate) struct Global {
     /// The offset of the opcode that first names it.
     pub(crate) at: u32,
     pub(crate) known: Option<Known>,
-    /// Whether the pickle calls it, or makes an object of it.
+    /// Whether the pickle calls it or makes an object of it.
     pub(crate) is_called: bool,
 }
 
-/// A call that the pickle asks for, but that is never made.
+/// A call that the pickle requests. It is never made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) callee: Id,
     pub(crate) args: Id,
     /// The state that BUILD gives to the object.
     pub(crate) state: Option<Id>,
-    /// The items that are added to the object as to a dictionary, and as to a list.
+    /// The items that the pickle adds to the object as a dictionary, and as a list.
     pub(crate) dict: Option<u32>,
     pub(crate) list: Option<u32>,
 }
 
 impl Call {
-    /// Whether the pickle changes the object after it is made.
+    /// Returns whether the pickle changes the object after making it.
     pub(crate) const fn is_changed(&self) -> bool {
         self.state.is_some() || self.dict.is_some() || self.list.is_some()
     }
@@ -94,7 +94,7 @@ impl Values<'_> {
         self.nodes.get(id as usize).copied().unwrap_or(Node::None)
     }
 
-    /// The content of text or bytes.
+    /// Returns the content of a text or of bytes.
     pub(crate) fn raw(&self, node: Node) -> Option<&[u8]> {
         let (from, span) = match node {
             Node::Text(span) | Node::Bytes(span) => (self.bytes, span),
@@ -104,7 +104,7 @@ impl Values<'_> {
         from.get(span.at as usize..)?.get(..span.len as usize)
     }
 
-    /// A text value.
+    /// Returns the content of a text.
     pub(crate) fn text(&self, id: Id) -> Option<&str> {
         match self.node(id) {
             node @ (Node::Text(_) | Node::Made(_)) => std::str::from_utf8(self.raw(node)?).ok(),
@@ -112,7 +112,7 @@ impl Values<'_> {
         }
     }
 
-    /// The members of a tuple or list.
+    /// Returns the elements of a tuple or list.
     pub(crate) fn members(&self, id: Id) -> Option<&[Id]> {
         match self.node(id) {
             Node::Tuple(span) => self.members.get(span.at as usize..)?.get(..span.len as usize),
@@ -121,7 +121,7 @@ impl Values<'_> {
         }
     }
 
-    /// Whether a value contains no other.
+    /// Returns whether a value contains no others.
     pub(crate) fn is_leaf(&self, id: Id) -> bool {
         match self.node(id) {
             Node::List(_) | Node::Dict(_) | Node::Call(_) | Node::Persistent(_) => false,
@@ -130,7 +130,7 @@ impl Values<'_> {
         }
     }
 
-    /// Whether a call would make a tensor.
+    /// Returns whether a call would make a tensor.
     pub(crate) fn rebuilds(&self, call: &Call) -> bool {
         let known = self.global(call.callee).and_then(|global| global.known);
         matches!(known, Some(Known::Rebuild(_)))
@@ -150,16 +150,16 @@ impl Values<'_> {
         }
     }
 
-    /// The module and name of a global, as far as they are text.
+    /// Returns the module and the name of a global, to the extent that they are text.
     pub(crate) fn names(&self, global: &Global) -> (String, String) {
         let text = |node| String::from_utf8_lossy(self.raw(node).unwrap_or_default()).into_owned();
         (text(global.module), text(global.name))
     }
 
-    /// The fault, together with the first few unknown globals.
-    pub(crate) fn beside(&self, fault: Fault) -> Fault {
+    /// Adds the first few unknown globals to a fault.
+    pub(crate) fn with_unknown_globals(&self, fault: Fault) -> Fault {
         const SHOWN: usize = 4;
-        let is_said = matches!(fault, Fault::Unknown { .. } | Fault::Beside { .. });
+        let is_said = matches!(fault, Fault::Unknown { .. } | Fault::WithUnknownGlobals { .. });
         let unknown = || self.globals.iter().filter(|global| global.known.is_none());
         if is_said || unknown().next().is_none() {
             return fault;
@@ -172,14 +172,14 @@ impl Values<'_> {
         if let more @ 1.. = unknown().count().saturating_sub(SHOWN) {
             names.push_str(&format!(" and {more} more"));
         }
-        Fault::Beside { fault: Box::new(fault), names: names.into() }
+        Fault::WithUnknownGlobals { fault: Box::new(fault), names: names.into() }
     }
 
     pub(super) fn known(&self, module: Node, name: Node) -> Option<Known> {
         known(self.raw(module)?, self.raw(name)?)
     }
 
-    /// The items of a dictionary, or of a call that makes one.
+    /// Returns the items of a dictionary, or of a call that makes one.
     pub(crate) fn items(&self, id: Id) -> Option<Vec<(Id, Id)>> {
         let of = |number: u32| self.dicts.get(number as usize);
         match self.node(id) {
@@ -189,7 +189,7 @@ impl Values<'_> {
                 if self.global(call.callee)?.known != Some(Known::Dict) {
                     return None;
                 }
-                // Python 2 passed a list of pairs to OrderedDict, and a Counter gets a dictionary.
+                // Python 2 passed a list of pairs to OrderedDict. A Counter gets a dictionary.
                 let mut items = Vec::new();
                 for &arg in self.members(call.args)? {
                     match self.node(arg) {

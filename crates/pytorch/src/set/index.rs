@@ -1,4 +1,4 @@
-//! The index of a set, a JSON file: which tensor is in which file (docs/formats/pytorch.md#several-files).
+//! The JSON index: the file of each tensor (docs/formats/pytorch.md#several-files).
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::NameTable;
@@ -8,22 +8,23 @@ use modelfmt_core::{CommonFault, Limits, Part};
 
 use crate::error::{Error, Fault, Result};
 
-/// The content of the index: the tensors in the order of its `weight_map`, the file of each, and its `metadata`.
+/// The content of the index of a set: the tensors in the order of its `weight_map`, the file of each tensor,
+/// and its `metadata`.
 #[derive(Clone, Debug)]
 pub struct SetIndex {
     names: NameTable,
     files: NameTable,
-    /// The number of each tensor's file.
-    homes: Vec<u32>,
+    /// For each tensor, the number of its file.
+    shard_of: Vec<u32>,
     metadata: Object,
     len: u64,
 }
 
 impl SetIndex {
-    /// Reads the JSON text of an index.
+    /// Parses the JSON text of an index.
     ///
     /// # Errors
-    /// If it is not JSON, lacks `weight_map`, or has a path that leads out of its folder.
+    /// If the text is not JSON, lacks `weight_map`, or has a path that leads out of its folder.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Self> {
         Limits::check("the length of the index", text.len() as u64, limits.index_len)?;
         let part = || Part::new("index");
@@ -39,7 +40,7 @@ impl SetIndex {
             _ => Object::new(),
         };
         let (mut names, mut files) = (NameTable::with_capacity(map.len()), NameTable::default());
-        let (mut homes, mut paths) = (Vec::with_capacity(map.len()), SetPaths::default());
+        let (mut shard_of, mut paths) = (Vec::with_capacity(map.len()), SetPaths::default());
         Limits::check("the number of tensors", map.len() as u64, limits.tensors)?;
         for (name, file) in map {
             let part = || Part::named("tensor", name);
@@ -56,36 +57,36 @@ impl SetIndex {
                     files.push(file).map_err(|fault| refuse(fault.into()))?
                 }
             };
-            homes.push(u32::try_from(number).map_err(|_| refuse(CommonFault::TooManyNames.into()))?);
+            shard_of.push(u32::try_from(number).map_err(|_| refuse(CommonFault::TooManyNames.into()))?);
         }
-        Ok(Self { names, files, homes, metadata, len: text.len() as u64 })
+        Ok(Self { names, files, shard_of, metadata, len: text.len() as u64 })
     }
 
-    /// The names of the tensors, in order.
+    /// Returns the names of the tensors, in order.
     #[must_use]
     pub const fn names(&self) -> &NameTable {
         &self.names
     }
 
-    /// The paths of the files, in the order in which the index first mentions them.
+    /// Returns the paths of the files, in the order of their first occurrence.
     #[must_use]
     pub const fn files(&self) -> &NameTable {
         &self.files
     }
 
-    /// The number of the file that has the tensor at a position.
+    /// Returns the number of the file that holds the tensor at a position.
     #[must_use]
     pub fn shard_of(&self, position: usize) -> Option<usize> {
-        self.homes.get(position).map(|&number| number as usize)
+        self.shard_of.get(position).map(|&number| number as usize)
     }
 
-    /// The index's own `metadata`: usually `total_size`, the bytes of all tensors.
+    /// Returns the `metadata` of the index: usually `total_size`, the number of bytes of all tensors.
     #[must_use]
     pub const fn metadata(&self) -> &Object {
         &self.metadata
     }
 
-    /// The length of the index's text in bytes.
+    /// Returns the length of the index's text in bytes.
     #[must_use]
     pub const fn text_len(&self) -> u64 {
         self.len

@@ -1,4 +1,4 @@
-//! The sharded form: `pytorch_model.bin.index.json`, and the checkpoints that it names.
+//! Sharded models: a JSON index (`pytorch_model.bin.index.json`), and the checkpoints that it names.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod index;

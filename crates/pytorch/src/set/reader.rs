@@ -1,4 +1,4 @@
-//! Opens sharded models: the implementation of the format for readers.
+//! Opens sharded models: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -11,7 +11,7 @@ use crate::index::Index;
 /// An open set of checkpoints: its [`SetIndex`] and its files.
 pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-/// An open set of checkpoints that arrive later, such as from an object store.
+/// An open set of checkpoints that are asynchronous, such as in an object store.
 pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 impl ShardMap for SetIndex {
@@ -53,7 +53,7 @@ impl ShardMap for SetIndex {
         self.files().name(number)
     }
 
-    /// The index does not state sizes.
+    /// Returns `None`, because the index does not state sizes.
     fn stated_size(&self, _: usize) -> Option<u64> {
         None
     }
@@ -62,7 +62,8 @@ impl ShardMap for SetIndex {
         None
     }
 
-    /// The index's own `metadata`. For the metadata of a file, ask its reader: `set.shard(0)?.metadata()`.
+    /// Returns the `metadata` of the index. For the metadata of a file, ask the file's reader:
+    /// `set.shard(0)?.metadata()`.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Object> {
         Ok(Self::metadata(set.index()))
     }
@@ -71,18 +72,18 @@ impl ShardMap for SetIndex {
         Value::Object(self.metadata().clone())
     }
 
-    /// Drops `total_size`, which counts the bytes of this layout.
+    /// Removes `total_size`, which counts the bytes of this layout.
     fn flatten(&self, mut keys: Object) -> Object {
         keys.retain(|key, value| key != "total_size" || !matches!(value, Value::Int(_)));
         keys
     }
 
-    /// The highest protocol, and the globals of all files.
+    /// Adds the highest protocol and the globals of all files.
     fn describe_file(index: &Index, details: &mut Object) {
         index.describe(details);
     }
 
-    /// The findings of the files' own checks, each with the file's name.
+    /// Adds the findings of each file's own checks, with the name of the file.
     async fn verify<F: FetchFiles>(
         &self,
         set: &OpenSet<Self, F>,

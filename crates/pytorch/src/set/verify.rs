@@ -1,4 +1,4 @@
-//! Verifies a set: every file, and whether the index and the files agree on which file has which tensor.
+//! Verifies a set: checks every file, and that the index and the files agree on the file of each tensor.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::author::{FileIndex as _, OpenSet, with_causes};
@@ -36,8 +36,8 @@ pub(super) async fn report<F: FetchFiles>(
         }
     }
     let mut report = Report::new(level);
-    let looked_at = format!("{} tensors in {} files", index.names().len(), index.files().len());
-    report.add("structure", findings, looked_at);
+    let coverage = format!("{} tensors in {} files", index.names().len(), index.files().len());
+    report.add("structure", findings, coverage);
     if checked > 0 || !crcs.is_empty() {
         report.add("crc", crcs, format!("the CRC-32s of {checked} files"));
     } else {

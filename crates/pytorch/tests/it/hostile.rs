@@ -1,4 +1,4 @@
-//! Files that break one rule each, files that ask for more than they have, and every way to cut a file short.
+//! Files that break one rule each, files that claim more than they have, and every way to cut a file short.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,7 +12,7 @@ use testkit::{
     CountingSource, Pickler, TorchTensor, ZipMember, error_text, peak, torch_pickle, torch_stream, torch_zip,
 };
 
-/// A checkpoint of that pickle.
+/// Returns a checkpoint with this pickle.
 fn zip(pickle: &[u8]) -> Vec<u8> {
     torch_zip(pickle, &[("0", &[0; 8])]).build()
 }
@@ -21,7 +21,7 @@ fn w() -> TorchTensor {
     TorchTensor::f32("w", "0", &[2])
 }
 
-/// A checkpoint of one tensor.
+/// Returns a checkpoint with one tensor.
 fn tensor(change: impl FnOnce(&mut TorchTensor)) -> Vec<u8> {
     let mut tensor = w();
     change(&mut tensor);
@@ -112,7 +112,7 @@ fn rows() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             zip(&torch_pickle(&[w(), TorchTensor { count: 1, name: "v".to_owned(), ..w() }])),
             "said twice",
         ),
-        // PyTorch would take the type of the first for both, and writes no such file.
+        // PyTorch would use the type of the first for both, and never writes such a file.
         (
             "a storage of two types",
             zip(&torch_pickle(&[
@@ -157,7 +157,7 @@ fn each_rule_is_kept() {
     }
 }
 
-/// What is behind the bytes that were asked for is at hand in memory, and says nothing more.
+/// In memory, bytes after the requested ones are available, but must not change the error.
 #[test]
 fn a_header_of_another_name_is_refused_wherever_the_file_is() {
     for [listed, before] in
@@ -175,7 +175,7 @@ fn a_header_of_another_name_is_refused_wherever_the_file_is() {
 
 #[test]
 fn values_may_nest_without_end() {
-    // A million lists in each other, as the root, beside a tensor, and where the pickle then breaks a rule.
+    // A million nested lists: as the root, next to a tensor, and before the pickle breaks a rule.
     let deep = [b"]".repeat(1_000_000), b"a".repeat(999_999)].concat();
     let with_tensor = {
         let mut p = Pickler::new(2);
@@ -186,7 +186,7 @@ fn values_may_nest_without_end() {
     assert_eq!(reader.tensor("w").unwrap().bytes(), [0; 8]);
     assert!(Reader::from_source(raw(&[&deep[..], b"."].concat())).is_ok());
     assert!(Reader::from_source(raw(&[&deep[..], b"\xff."].concat())).is_err());
-    // With a tensor at the bottom there is a limit.
+    // With a tensor inside, there is a limit.
     let mut p = Pickler::new(2);
     p.op(&b"]".repeat(1000)).tensor(&w()).op(&b"a".repeat(1000));
     let text = error_text(Reader::from_source(zip(&p.stop())).unwrap_err());
@@ -209,7 +209,7 @@ fn values_may_nest_without_end() {
 
 #[test]
 fn what_is_shared_does_not_multiply() {
-    // Lists that hold the list before twice: 2^60 values.
+    // Lists that hold the previous list twice: 2^60 values.
     let mut p = Pickler::new(2);
     p.op(b"](").tensor(&w()).op(b"e");
     for _ in 0..60 {
@@ -228,7 +228,7 @@ fn what_is_shared_does_not_multiply() {
     }
     let (opened, held) = peak(|| Reader::from_source(zip(&p.op(b"s").stop())));
     assert!(opened.is_ok() && held < (300 << 20), "{held}");
-    // A list of a few tensors in lists that share it: 3^10 names, and no duplicate among them.
+    // A list of a few tensors in lists that share it: 3^10 names, without duplicates.
     let mut p = Pickler::new(2);
     p.op(b"](").tensor(&w()).op(b"eq\0");
     for level in 1..=10 {
@@ -243,7 +243,7 @@ fn what_is_shared_does_not_multiply() {
     let text = error_text(Reader::from_source(zip(&p.stop())).unwrap_err());
     assert!(text.contains("in itself"), "{text}");
     assert!(Reader::from_source(raw(b"]q\0h\0a.")).is_ok());
-    // 100,000 tensors below a key of 60,000 bytes would be 6 GB of names.
+    // 100,000 tensors below a key of 60,000 bytes would take 6 GB of names.
     let mut p = Pickler::new(2);
     p.op(b"}").text(&"k".repeat(60_000)).op(b"}(");
     p.text("0").tensor(&w()).op(b"q\0");
@@ -284,7 +284,7 @@ fn files_that_are_cut_short_are_refused() {
     }
 }
 
-/// Each byte in turn is another; what opens is read and verified.
+/// Changes each byte in turn. If the file still opens, it is read and verified.
 #[test]
 fn files_with_a_wrong_byte_do_no_harm() {
     let pickle = torch_pickle(&[w(), TorchTensor { name: "v".to_owned(), strides: vec![0], ..w() }]);

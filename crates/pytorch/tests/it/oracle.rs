@@ -1,4 +1,5 @@
-//! PyTorch writes, we read: models of random shapes and views, both forms, protocols 2 to 5. Without Debian's `python3-torch` nothing is compared.
+//! PyTorch writes and we read: models with random shapes and views, in both forms, with protocols 2 to 5.
+//! Without Debian's `python3-torch` nothing is compared.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! Checkpoints of random content, sound and damaged: what is opened is what the slow reference finds.
+//! Checkpoints with random content, valid and damaged: files that open read as the slow reference reads them.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,7 +10,7 @@
 use modelfmt_pytorch::Reader;
 use testkit::{Pickler, TorchTensor, ZipMember, reference, torch_stream, torch_zip};
 
-/// Numbers that look random and are the same in every run.
+/// Reproducible numbers that look random.
 struct Random(u64);
 
 impl Random {
@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// A storage: class, bytes of an element, dtype of an untyped one, elements.
+/// A storage: class, bytes per element, dtype of an untyped storage, number of elements.
 type Storage = ((&'static str, &'static str), u64, Option<&'static str>, u64);
 
 const STORAGES: [Storage; 5] = [
@@ -38,12 +38,12 @@ const STORAGES: [Storage; 5] = [
 struct Checkpoint {
     random: Random,
     pickle: Pickler,
-    /// What has been put into the memo, by PUT.
+    /// The number of values that PUT has put into the memo.
     memo: u8,
 }
 
 impl Checkpoint {
-    /// A tensor that is any view of any storage, alone or as a parameter.
+    /// Adds a tensor that is any view of any storage, alone or as a parameter.
     fn tensor(&mut self) {
         let number = self.random.below(STORAGES.len() as u64);
         let (class, size, dtype, elements) = STORAGES[usize::try_from(number).unwrap()];
@@ -68,7 +68,7 @@ impl Checkpoint {
         }
     }
 
-    /// A value without tensors.
+    /// Adds a value without tensors.
     fn plain(&mut self) {
         let number = self.random.below(1 << 40);
         let pickle = &mut self.pickle;
@@ -102,7 +102,7 @@ impl Checkpoint {
             0 | 1 => self.tensor(),
             2 => self.plain(),
             3 | 4 => {
-                // A dictionary: empty and filled, or of a class with state.
+                // A dictionary: empty and then filled, or of a class with state.
                 let is_ordered = self.random.below(2) == 0;
                 if is_ordered {
                     self.pickle.global("collections", "OrderedDict").op(b")R");
@@ -165,7 +165,7 @@ fn checkpoint(seed: u64) -> Vec<u8> {
     let text = String::from_utf8_lossy(&pickle).into_owned();
     match made.random.below(3) {
         0 => {
-            // The stream has the storages that are named and no others.
+            // The stream has exactly the storages that are named.
             let named = |(key, ..): &&(String, u64, Vec<u8>)| {
                 text.contains(&format!("X\u{1}\0\0\0{key}X\u{3}\0\0\0cpu"))
             };
@@ -203,7 +203,7 @@ fn random_checkpoints_are_read_as_the_reference_reads_them() {
         let reader = match Reader::from_source(&file[..]) {
             Ok(reader) => reader,
             Err(error) => {
-                // Two keys that are one name, such as the number 0 and a member of the same list.
+                // Two keys that give the same name, such as the number 0 and an element of the same list.
                 let text = testkit::error_text(error);
                 assert!(text.contains("end in this name"), "{name}: {text}");
                 continue;

@@ -1,4 +1,5 @@
-//! Tensors as PyTorch describes them: views, ties, types that only newer versions have, deflated records, both forms.
+//! Tensors as PyTorch describes them: views, ties, types that only newer versions have, deflated records,
+//! both forms.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -18,7 +19,7 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|n| (n * 37 % 251) as u8).collect()
 }
 
-/// Views of a storage of 24 floats.
+/// Returns views of a storage of 24 floats.
 fn views() -> Vec<TorchTensor> {
     let view = |name: &str, offset, dims: &[u64], strides: &[u64]| TorchTensor {
         count: 24,
@@ -154,7 +155,7 @@ fn values_have_the_order_that_the_file_says() {
     }
 }
 
-/// What stands beside tensors, and where they nest.
+/// Returns a pickle with values next to tensors, and with nested tensors.
 fn nested() -> Vec<u8> {
     let w = TorchTensor::f32("w", "0", &[2]);
     let mut p = Pickler::new(2);

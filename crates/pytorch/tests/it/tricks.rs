@@ -1,17 +1,18 @@
-//! Ways to run code that scanners have missed: each is found, none is run, and a tensor that depends on one is an error.
+//! Ways to run code that scanners have missed. Each is found, none is run, and a tensor that depends on one
+//! is an error.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "this is test code")]
 
 use modelfmt_pytorch::{Container, Reader};
 use testkit::{Pickler, TorchTensor, error_text, torch_stream, torch_zip};
 
-/// A checkpoint with a tensor, and what `payload` does before that.
+/// Returns a checkpoint with a tensor, preceded by the opcodes of `payload`.
 fn with(payload: impl FnOnce(&mut Pickler)) -> Vec<u8> {
     let mut pickle = Pickler::new(4);
     payload(&mut pickle);
     pickle.op(b"}(").text("w").tensor(&TorchTensor::f32("w", "0", &[2])).op(b"u").stop()
 }
 
-/// The globals that are found and not known, and whether they are called.
+/// Returns the unknown globals that are found, and whether they are called.
 fn found(pickle: &[u8]) -> Vec<(String, bool)> {
     let zip = torch_zip(pickle, &[("0", &[0; 8])]).build();
     let reader = Reader::from_source(zip).unwrap_or_else(|error| panic!("{error}"));
@@ -32,7 +33,7 @@ fn payloads_are_found_wherever_they_stand() {
     let system = |pickle: &mut Pickler| {
         pickle.global("os", "system").op(b"(").text("id").op(b"tR");
     };
-    // Called, and thrown away.
+    // Called, with a result that is discarded.
     assert_eq!(
         found(&with(|p| {
             system(p);
@@ -40,7 +41,7 @@ fn payloads_are_found_wherever_they_stand() {
         })),
         called("os.system")
     );
-    // The module and name from the stack, and from the memo, put over a decoy.
+    // The module and the name come from the stack, or from the memo, where they replace a decoy.
     assert_eq!(
         found(&with(|p| {
             p.text("posix").text("system").op(b"\x93").op(b"(").text("id").op(b"tR0");
@@ -52,13 +53,13 @@ fn payloads_are_found_wherever_they_stand() {
         p.text("system").op(b"\x94").op(b"0").op(b"h\x00").op(b"h\x01").op(b"\x93(").text("id").op(b"tR0");
     };
     assert_eq!(found(&with(decoy)), called("nt.system"));
-    // MEMOIZE numbers by how many there are, and so puts another over the decoy.
+    // MEMOIZE uses the number of memo values as the next number, so it replaces the decoy.
     let counted = |p: &mut Pickler| {
         p.text("collections").op(b"q\x010").text("posix").op(b"\x940").op(b"h\x01");
         p.text("system").op(b"\x93(").text("id").op(b"tR0");
     };
     assert_eq!(found(&with(counted)), called("posix.system"));
-    // Names with escapes, and by text opcodes.
+    // Names with escapes, and names from text opcodes.
     assert_eq!(
         found(&with(|p| {
             p.op(b"Vo\\u0073\nVsyst\\u0065m\n\x93)R0");
@@ -71,7 +72,7 @@ fn payloads_are_found_wherever_they_stand() {
         })),
         called("os.system")
     );
-    // The name duplicated, and a frame in between.
+    // A duplicated name, with a frame in between.
     assert_eq!(
         found(&with(|p| {
             p.text("os").op(b"2").op(b"\x95\x05\0\0\0\0\0\0\0").text("popen").op(b"\x93)R00");
@@ -103,7 +104,7 @@ fn payloads_are_found_wherever_they_stand() {
         })),
         called("runpy.X")
     );
-    // As the key of a dictionary, as a value of it, in a set.
+    // As a key of a dictionary, as a value in it, and in a set.
     assert_eq!(
         found(&with(|p| {
             p.op(b"}");
@@ -120,7 +121,7 @@ fn payloads_are_found_wherever_they_stand() {
         })),
         called("os.system")
     );
-    // The state of an object.
+    // In the state of an object.
     assert_eq!(
         found(&with(|p| {
             p.op(b"}");
@@ -129,7 +130,7 @@ fn payloads_are_found_wherever_they_stand() {
         })),
         called("os.system")
     );
-    // Named without a call: whoever loads it imports the module.
+    // Named without a call: loading the file imports the module.
     assert_eq!(
         found(&with(|p| {
             p.global("webbrowser", "open").op(b"0");
@@ -138,7 +139,7 @@ fn payloads_are_found_wherever_they_stand() {
     );
 }
 
-/// Loading a pickle runs what stands before a fault; so a broken file says what that is.
+/// Loading a pickle runs the opcodes before a fault, so the error of a broken file names the globals there.
 #[test]
 fn what_stands_before_a_fault_is_named() {
     let payload = |pickle: &mut Pickler| {
@@ -167,7 +168,7 @@ fn what_stands_before_a_fault_is_named() {
     assert!(text.contains("a sparse tensor") && text.contains("\"posix.system\" at byte"), "{text}");
 }
 
-/// What is known is only known as long as nothing else is made of it.
+/// A known global only counts as known if nothing changes it.
 #[test]
 fn what_is_changed_is_not_known() {
     let text = |pickle: &mut Pickler| {
@@ -175,7 +176,8 @@ fn what_is_changed_is_not_known() {
         error_text(Reader::from_source(torch_zip(&pickle, &[("0", &[0; 8])]).build()).unwrap_err())
     };
     let tensor = TorchTensor::f32("w", "0", &[2]);
-    // A function whose attributes are set, a tensor with state, members, or the state of a parameter.
+    // A function whose attributes are set, and a tensor with state, with members, or with the state of a
+    // parameter.
     let mut p = Pickler::new(4);
     p.global("torch._utils", "_rebuild_tensor_v2").op(b"N}\x86b0}(").text("w").tensor(&tensor);
     assert!(text(&mut p).contains("does not know"));
@@ -188,7 +190,7 @@ fn what_is_changed_is_not_known() {
     p.op(b"}(").text("w").global("torch._utils", "_rebuild_parameter_with_state").op(b"(").tensor(&tensor);
     p.op(b"\x88N}").text("data").tensor(&tensor).op(b"stR");
     assert!(text(&mut p).contains("as its state"));
-    // A storage that is told to be another.
+    // A storage that is changed into another one.
     let mut p = Pickler::new(4);
     p.op(b"}(").text("w").global("torch._utils", "_rebuild_tensor_v2").op(b"(");
     p.storage(("torch", "FloatStorage"), "0", 2).op(b"N}\x86b").int(0).ints(&[2]).ints(&[1]);
@@ -216,7 +218,7 @@ fn functions_of_torch_that_run_code_are_not_known() {
         ("pip", "main"),
         ("idlelib.autocomplete", "AutoComplete.get_entity"),
         ("collections.abc", "OrderedDict"),
-        // What lists of dangerous names have lacked.
+        // Globals that lists of dangerous names have lacked.
         ("asyncio.unix_events", "_UnixSubprocessTransport._start"),
         ("bdb", "Bdb.run"),
         ("cProfile", "runctx"),
@@ -285,7 +287,7 @@ fn pickles_around_the_object_are_looked_at() {
     let stream = torch_stream(&object, &[("0", 2, &[0; 8])]);
     assert_eq!(Reader::from_source(&stream[..]).unwrap().tensor("w").unwrap().bytes(), [0; 8]);
     let payload = b"\x80\x02cos\nsystem\n(X\x02\0\0\0idtR0".to_vec();
-    // In the first, before the number; in the third; in the last.
+    // In the first pickle, before the number; in the third; in the last.
     let magic = stream.clone();
     let first = [&payload[..], &magic[2..]].concat();
     let at = stream.windows(4).position(|window| window == b"\x80\x02}.").unwrap();
@@ -296,7 +298,7 @@ fn pickles_around_the_object_are_looked_at() {
         let text = error_text(Reader::from_source(&file[..]).unwrap_err());
         assert!(text.contains("os.system") && text.contains("runs code"), "{name}: {text}");
     }
-    // Behind the last storage nothing is loaded, and that is said.
+    // Nothing after the last storage is loaded, and a warning says so.
     let behind = [&stream[..], &payload, b"."].concat();
     let reader = Reader::from_source(&behind[..]).unwrap();
     assert!(Container::warnings(&reader)[0].contains("bytes follow the last storage"));
@@ -312,7 +314,7 @@ fn two_pickles_are_refused() {
         let text = error_text(Reader::from_source(zip.build()).unwrap_err());
         assert!(text.contains("two records"), "{name}: {text}");
     }
-    // PyTorch looks where the first member is.
+    // PyTorch looks in the folder of the first member.
     let mut zip = torch_zip(&pickle, &[("0", &[0; 8])]);
     zip.members.insert(0, ZipMember::stored("evil/version", b"3"));
     assert!(Reader::from_source(zip.build()).is_err());

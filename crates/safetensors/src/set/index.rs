@@ -1,4 +1,4 @@
-//! The index JSON: which tensor is in which file.
+//! The JSON index: the file of each tensor.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::fmt;
@@ -12,25 +12,26 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use crate::error::{Error, Fault, Result};
 use crate::text;
 
-/// The content of the index of a set: the tensors in the order of its `weight_map`, the file of each, and its `metadata`.
+/// The content of the index of a set: the tensors in the order of its `weight_map`, the file of each tensor,
+/// and its `metadata`.
 #[derive(Clone, Debug)]
 pub struct SetIndex {
     names: NameTable,
     files: NameTable,
     /// For each tensor, the number of its file.
-    homes: Vec<u32>,
+    shard_of: Vec<u32>,
     metadata: Object,
     unknown: NameTable,
     len: u64,
 }
 
 impl SetIndex {
-    /// Parses the JSON text of an index. Keys other than `metadata` and `weight_map` are skipped, whatever their values
-    /// (docs/formats/safetensors.md#the-index-of-a-set).
+    /// Parses the JSON text of an index. Skips keys other than `metadata` and `weight_map`, whatever their
+    /// values are (docs/formats/safetensors.md#the-index-of-a-set).
     ///
     /// # Errors
-    /// If the text is not JSON, lacks `weight_map`, names a tensor twice, spells a file in two ways, or has a path that leads
-    /// out of its folder.
+    /// If the text is not JSON, lacks `weight_map`, names a tensor twice, spells a file in two ways, or has a
+    /// path that leads out of its folder.
     pub fn parse(json: &[u8], limits: &Limits) -> Result<Self> {
         let part = || Part::new("index");
         Limits::check("the length of the index", json.len() as u64, limits.index_len)?;
@@ -56,46 +57,47 @@ impl SetIndex {
         if !state.has_map {
             return Err(Error::Malformed { part: part(), at: 0, fault: Fault::Missing("weight_map") });
         }
-        let State { names, files, homes, mut metadata, unknown, .. } = state;
+        let State { names, files, shard_of, mut metadata, unknown, .. } = state;
         if modelfmt_core::value::json::has_large_integer(json.as_bytes()) {
-            // The first pass turns integers that are too large into floats; this one keeps them.
+            // The first pass turns integers that are too large into floats. This pass keeps them.
             let exact = modelfmt_core::value::json::parse_member(json.as_bytes(), "metadata").ok().flatten();
             metadata = exact.and_then(|exact| exact.as_object().cloned()).or(metadata);
         }
         let metadata = metadata.unwrap_or_default();
-        Ok(Self { names, files, homes, metadata, unknown, len: json.len() as u64 })
+        Ok(Self { names, files, shard_of, metadata, unknown, len: json.len() as u64 })
     }
 
-    /// The names of the tensors, in order.
+    /// Returns the names of the tensors, in order.
     #[must_use]
     pub const fn names(&self) -> &NameTable {
         &self.names
     }
 
-    /// The paths of the files, in the order in which they first occur.
+    /// Returns the paths of the files, in the order of their first occurrence.
     #[must_use]
     pub const fn files(&self) -> &NameTable {
         &self.files
     }
 
-    /// The number of the file that holds the tensor at a position.
+    /// Returns the number of the file that holds the tensor at a position.
     #[must_use]
     pub fn shard_of(&self, position: usize) -> Option<usize> {
-        self.homes.get(position).map(|&number| number as usize)
+        self.shard_of.get(position).map(|&number| number as usize)
     }
 
-    /// The `metadata` of the index: usually `total_size`, the number of bytes of all tensors, and what the writer has added.
+    /// Returns the `metadata` of the index: usually `total_size`, the number of bytes of all tensors, and
+    /// what the writer has added.
     #[must_use]
     pub const fn metadata(&self) -> &Object {
         &self.metadata
     }
 
-    /// The keys of the index other than `metadata` and `weight_map`.
+    /// Returns the keys of the index other than `metadata` and `weight_map`.
     pub fn unknown_keys(&self) -> impl Iterator<Item = &str> {
         (0..self.unknown.len()).filter_map(|number| self.unknown.name(number))
     }
 
-    /// The length of the index's text in bytes.
+    /// Returns the length of the index's text in bytes.
     #[must_use]
     pub const fn text_len(&self) -> u64 {
         self.len
@@ -107,11 +109,12 @@ struct State<'a> {
     names: NameTable,
     files: NameTable,
     paths: SetPaths,
-    homes: Vec<u32>,
+    shard_of: Vec<u32>,
     metadata: Option<Object>,
     unknown: NameTable,
     has_map: bool,
-    /// Why parsing stopped, unless the JSON itself is faulty. The function gets the position in the text.
+    /// Makes the error that stopped parsing, from the position in the text. `None` if the JSON itself is
+    /// faulty.
     stop: Option<Box<dyn FnOnce(u64) -> Error>>,
 }
 
@@ -122,7 +125,7 @@ impl<'a> State<'a> {
             names: NameTable::default(),
             files: NameTable::default(),
             paths: SetPaths::default(),
-            homes: Vec::new(),
+            shard_of: Vec::new(),
             metadata: None,
             unknown: NameTable::default(),
             has_map: false,
@@ -151,9 +154,10 @@ impl<'a> State<'a> {
         self.names
             .push(name)
             .map_err(|error| self.fault(Part::new("weight_map"), CommonFault::from(error)))?;
-        let known = self.homes.last().copied().filter(|&last| self.files.name(last as usize) == Some(file));
+        let known =
+            self.shard_of.last().copied().filter(|&last| self.files.name(last as usize) == Some(file));
         let known = known.or_else(|| self.files.find(file).and_then(|number| u32::try_from(number).ok()));
-        let home = match known {
+        let file_number = match known {
             Some(number) => number,
             None => {
                 let part = || Part::entry("tensor", position as u64).with_name(name);
@@ -164,7 +168,7 @@ impl<'a> State<'a> {
                 u32::try_from(number).map_err(|_| self.fault(part(), CommonFault::TooManyNames))?
             }
         };
-        self.homes.push(home);
+        self.shard_of.push(file_number);
         Ok(())
     }
 }

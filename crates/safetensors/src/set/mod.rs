@@ -1,4 +1,4 @@
-//! Sharded models: an index in JSON, and the files that it names.
+//! Sharded models: a JSON index, and the files that it names.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod index;

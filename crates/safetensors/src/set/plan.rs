@@ -1,4 +1,4 @@
-//! Plans a set from the descriptions of its tensors: which tensor goes into which file, and the index's text.
+//! Plans a set from the descriptions of its tensors: divides tensors into files, and makes the index's text.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::Path;
@@ -23,7 +23,8 @@ const TOTAL_SIZE: &str = "total_size";
 
 /// A set to write: files `STEM-00001-of-0000N.safetensors`, and `STEM.safetensors.index.json`.
 ///
-/// Tensors keep their order. A tensor that would take a file over [`WriteOptions::shard_size`] begins the next file.
+/// Tensors keep their order. A tensor that would make a file larger than [`WriteOptions::shard_size`] begins
+/// the next file.
 #[derive(Clone, Debug)]
 pub struct SetPlan {
     shards: Vec<Shard>,
@@ -35,14 +36,15 @@ pub struct SetPlan {
 struct Shard {
     name: String,
     plan: Plan,
-    /// The number of the shard's first tensor in the whole model.
+    /// The position in the whole model of the shard's first tensor.
     first: usize,
 }
 
 impl SetPlan {
-    /// Lays out tensors. `metadata` goes into the index, with the number of bytes of all tensors as `total_size`; it replaces a
-    /// number under that key, but not a string. The strings of `metadata` also go into each file, where loaders look for
-    /// `format` (docs/formats/safetensors.md#writing-a-set).
+    /// Divides tensors into files, and lays out each file. `metadata` goes into the index, with the number of
+    /// bytes of all tensors as `total_size`, which replaces a number under this key, but not a string. The
+    /// strings of `metadata` also go into each file, where loaders look for `format`
+    /// (docs/formats/safetensors.md#writing-a-set).
     ///
     /// # Errors
     /// [`WriteError::Unsupported`] for the first tensor that the format cannot hold, or a stem that is not a valid file name.
@@ -73,29 +75,30 @@ impl SetPlan {
         Ok(Self { shards, index_name: format!("{stem}.safetensors.index.json"), index })
     }
 
-    /// The files, each with its name and its plan.
+    /// Returns the files, each with its name and its plan.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, &Plan)> {
         self.shards.iter().map(|shard| (shard.name.as_str(), &shard.plan))
     }
 
-    /// The name of the index.
+    /// Returns the name of the index.
     #[must_use]
     pub fn index_name(&self) -> &str {
         &self.index_name
     }
 
-    /// The total length of all files and the index in bytes.
+    /// Returns the total length of all files and the index in bytes.
     #[must_use]
     pub fn total_len(&self) -> u64 {
         let files = self.shards.iter().map(|shard| shard.plan.file_len());
         files.fold(self.index.len() as u64, u64::saturating_add)
     }
 
-    /// Writes the set: all files, then the index. `data` numbers the tensors as they were given to [`SetPlan::new`].
+    /// Writes the set: all files, then the index. `data` numbers the tensors as they were given to
+    /// [`SetPlan::new`].
     ///
     /// # Errors
-    /// If values cannot be read, a file refuses bytes, or the progress callback stops the work. Then no file appears, unless
-    /// only the last step fails.
+    /// If a value cannot be read, if a file cannot be written, or if the progress callback stops the work. In
+    /// these cases no file appears, unless only the last step fails.
     pub fn write(
         &self,
         data: &dyn TensorData,
@@ -112,16 +115,16 @@ impl SetPlan {
         set.commit(&self.index)
     }
 
-    /// The files, without the index, each of which can be written on its own.
+    /// Returns the files without the index. Each can be written separately.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = SetPart> + '_ {
         self.shards.iter().map(|shard| SetPart::new(&shard.name, shard.first, shard.plan.tensors().len()))
     }
 
-    /// Writes one file, which appears when it is complete. The result is the same as that of [`write`](Self::write), in any
-    /// process and any number of times.
+    /// Writes one file, which appears when it is complete. With the same plan, any process writes the same
+    /// bytes as [`write`](Self::write), however often.
     ///
     /// # Errors
-    /// If a value cannot be read, the part cannot be written, or there is no part with this number.
+    /// If a value cannot be read, if the part cannot be written, or if there is no such part.
     pub fn write_part(
         &self,
         number: usize,
@@ -136,11 +139,11 @@ impl SetPlan {
         })
     }
 
-    /// Writes the index after all files have been written. `parts` is what [`write_part`](Self::write_part) returned, in order;
-    /// the files themselves are not read.
+    /// Writes the index after all files are written. `parts` has the results of
+    /// [`write_part`](Self::write_part), in order. The parts themselves are not read.
     ///
     /// # Errors
-    /// If the index cannot be written, or `parts` does not belong to this plan.
+    /// If the index cannot be written, or `parts` do not belong to this plan.
     pub fn finish(&self, parts: &[WrittenPart], files: &impl NewFiles) -> Result<(), WriteError> {
         let lens = self.shards.iter().map(|shard| shard.plan.file_len());
         if !lens.eq(parts.iter().map(|part| part.nbytes)) {
@@ -152,7 +155,7 @@ impl SetPlan {
     /// Writes the set into an existing folder.
     ///
     /// # Errors
-    /// If a value cannot be read, a file cannot be written, or a file exists and may not be replaced.
+    /// If a value cannot be read or a file cannot be written, or if a file exists and may not be replaced.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn write_folder(
         &self,
@@ -165,7 +168,7 @@ impl SetPlan {
     }
 }
 
-/// The entries with string values, which every file can hold.
+/// Returns the entries with string values, which every file can hold.
 fn strings(metadata: &Object) -> Object {
     let entries = metadata.iter().filter(|(_, value)| value.as_str().is_some());
     entries.map(|(key, value)| (key.to_owned(), value.clone())).collect()
@@ -192,7 +195,7 @@ fn divide<'a>(
     Ok(plans)
 }
 
-/// Checks names across files; each plan has only checked its own tensors.
+/// Checks that names are unique across files. Each plan has only checked its own tensors.
 fn check_unique(shards: &[Shard]) -> Result<(), WriteError> {
     let mut names = modelfmt_core::author::NameTable::default();
     for tensor in shards.iter().flat_map(|shard| shard.plan.tensors()) {
@@ -202,7 +205,7 @@ fn check_unique(shards: &[Shard]) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// The text of the index in its usual layout: indented by two spaces, one line per tensor.
+/// Formats the text of the index in its usual layout: indented by two spaces, one line per tensor.
 fn index_text(shards: &[Shard], metadata: Option<&Object>) -> Result<Vec<u8>, WriteError> {
     let nbytes = |shard: &Shard| shard.plan.tensors().iter().map(|t| t.nbytes).fold(0, u64::saturating_add);
     let total = shards.iter().map(nbytes).fold(0, u64::saturating_add);

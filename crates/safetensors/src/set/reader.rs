@@ -1,4 +1,4 @@
-//! Opens sharded models: implements the traits of modelfmt-core's reader for this format.
+//! Opens sharded models: implements the traits of modelfmt-core's readers for this format.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::value::{Object, Value};
@@ -11,7 +11,7 @@ use crate::index::Index;
 /// An open set of safetensors files: its [`SetIndex`] and its files.
 pub type SetReader<F> = modelfmt_core::Reader<OpenSet<SetIndex, F>>;
 
-/// An open set of safetensors files that arrive later, such as from an object store.
+/// An open set of safetensors files that are asynchronous, such as in an object store.
 pub type AsyncSetReader<F> = modelfmt_core::AsyncReader<OpenSet<SetIndex, F>>;
 
 impl ShardMap for SetIndex {
@@ -52,7 +52,7 @@ impl ShardMap for SetIndex {
         self.files().name(number)
     }
 
-    /// The index does not state sizes.
+    /// Returns `None`, because the index does not state sizes.
     fn stated_size(&self, _: usize) -> Option<u64> {
         None
     }
@@ -61,7 +61,8 @@ impl ShardMap for SetIndex {
         None
     }
 
-    /// The `metadata` of the index. For the metadata of a file, ask the reader of the file: `set.shard(0)?.metadata()`.
+    /// Returns the `metadata` of the index. For the metadata of a file, ask the file's reader:
+    /// `set.shard(0)?.metadata()`.
     async fn metadata<F: FetchFiles>(set: &OpenSet<Self, F>) -> Result<&Object> {
         Ok(Self::metadata(set.index()))
     }
@@ -76,7 +77,7 @@ impl ShardMap for SetIndex {
         keys
     }
 
-    /// Adds no findings about values, because no rule of the format concerns them.
+    /// Adds no findings about values, because the format has no rule about them.
     async fn verify<F: FetchFiles>(
         &self,
         set: &OpenSet<Self, F>,

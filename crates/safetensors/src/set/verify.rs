@@ -1,4 +1,5 @@
-//! Checks a set: every file opens, and the index and the files agree on which file has which tensor.
+//! Verifies a set: checks that every file opens, and that the index and the files agree on the file of each
+//! tensor.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::{
@@ -37,28 +38,29 @@ pub(super) async fn report<F: FetchFiles>(
         }
     }
     let mut report = Report::new(level);
-    let looked_at = format!("{} tensors in {} files", index.names().len(), index.files().len());
-    report.add("structure", findings, looked_at);
+    let coverage = format!("{} tensors in {} files", index.names().len(), index.files().len());
+    report.add("structure", findings, coverage);
     report
 }
 
 /// Finds the tensors of a file that the index does not map to this file.
 fn unlisted(index: &SetIndex, file: usize, shard: &Index, findings: &mut Vec<String>) {
-    let home = |name| index.find(name).and_then(|position| index.shard_of(position));
-    let mut strangers = shard.tensors().iter().filter(|tensor| home(tensor.name) != Some(file));
-    // Many paths may lead to the same file. The cap keeps the number of findings from growing with paths × tensors.
-    for tensor in strangers.by_ref().take(MAX_UNLISTED) {
+    let shard_of = |name| index.find(name).and_then(|position| index.shard_of(position));
+    let mut unlisted = shard.tensors().iter().filter(|tensor| shard_of(tensor.name) != Some(file));
+    // Many paths may lead to the same file. The cap keeps the number of findings from growing with paths ×
+    // tensors.
+    for tensor in unlisted.by_ref().take(MAX_UNLISTED) {
         let part = Part::named("tensor", tensor.name);
         findings.push(format!("{part}: is in {:?}, but the index does not say so", path(index, file)));
     }
-    let more = strangers.count();
+    let more = unlisted.count();
     if more > 0 {
         let path = path(index, file);
         findings.push(format!("{more} more tensors are in {path:?}, but the index does not say so"));
     }
 }
 
-/// How many unlisted tensors of a file get a finding of their own.
+/// The most unlisted tensors of a file that get a finding of their own.
 const MAX_UNLISTED: usize = 20;
 
 fn path(index: &SetIndex, file: usize) -> &str {

@@ -1,4 +1,4 @@
-//! Files that never change: read as the text beside them says, and written again byte for byte.
+//! Golden files, which never change: each reads as its text dump says, and is written again byte for byte.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -14,10 +14,10 @@ use modelfmt_safetensors::source::MemoryFiles;
 use modelfmt_safetensors::write::MemoryFolder;
 use modelfmt_safetensors::{Execution, Reader, SetPlan, SetReader, TensorSpec, WriteOptions};
 
-/// Files that our writer would lay out in another way.
+/// Files that our writer would lay out differently.
 const NOT_OURS: &[&str] = &["foreign"];
 
-/// The set `set.safetensors.index.json`, written with this cap.
+/// The shard size with which the set `set.safetensors.index.json` was written.
 const SHARD_SIZE: u64 = 600;
 
 #[test]

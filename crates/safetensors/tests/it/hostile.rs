@@ -1,4 +1,4 @@
-//! Files that break one rule each: what is said about them and where, the same by the reference implementation where it
+//! Files that break one rule each, with the error and its offset, also for the reference implementation if it
 //! has the rule, and every way to cut a file short.
 #![allow(
     clippy::unwrap_used,
@@ -16,11 +16,11 @@ use modelfmt_safetensors::{Error, Execution, Index, Limits, OpenOptions, Reader,
 use safetensors_oracle::SafeTensors;
 use testkit::{CountingSource, FaultySource, peak};
 
-/// What the reference implementation does with the same bytes.
+/// The reaction of the reference implementation to the same bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reference {
     Refuses,
-    /// It has no such rule; the comment at the row says why we do.
+    /// It has no such rule. The comment at the row says why this crate does.
     Reads,
 }
 use Reference::{Reads, Refuses};
@@ -67,7 +67,7 @@ fn rows() -> Vec<(&'static str, Vec<u8>, Reference, &'static str)> {
             "header at byte 8 needs 18446744073709551608 bytes, but 2 are left: the file is cut short or not of this format",
         ),
         ("not UTF-8", raw(b"{\"\xff\":1}", &[]), Refuses, "header at byte 10: is not valid UTF-8"),
-        // The document: it must begin with `{`.
+        // The document says that the header must begin with `{`.
         (
             "space first",
             file(" {}", &[]),
@@ -267,7 +267,7 @@ fn rows() -> Vec<(&'static str, Vec<u8>, Reference, &'static str)> {
             Refuses,
             "data at byte 116: 1 bytes follow the last tensor, which must end the file",
         ),
-        // A duplicate name is refused. The reference keeps the last.
+        // A duplicate name is refused. The reference implementation keeps the last tensor.
         (
             "a name twice",
             file(&header(&[&a, &entry("a", "U8", "[2]", "[0,2]")]), &[0; 2]),
@@ -334,7 +334,7 @@ fn rows() -> Vec<(&'static str, Vec<u8>, Reference, &'static str)> {
             Refuses,
             "header at byte 36: is not good JSON: unexpected end of hex escape",
         ),
-        // JSON may nest 127 levels.
+        // JSON may be nested up to 127 levels deep.
         (
             "an unknown key that nests too deep",
             file(
@@ -373,7 +373,7 @@ fn every_rule_is_checked_and_says_where() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Unlike the reference, or stricter with the document.
+/// Returns whether this crate is stricter than the reference implementation, or closer to the document.
 fn is_ours_alone(error: &Error) -> bool {
     let text = error.to_string();
     text.ends_with("is used twice")
@@ -381,7 +381,8 @@ fn is_ours_alone(error: &Error) -> bool {
         || text.contains("as `__metadata__`")
 }
 
-/// What the reference reads is read, and nothing else: every byte of a header replaced by every other that JSON knows.
+/// This crate reads exactly what the reference implementation reads: tries every byte of a header with every
+/// other byte that has a meaning in JSON.
 #[test]
 fn a_damaged_header_is_read_if_and_only_if_the_reference_reads_it() {
     let tensors = [
@@ -436,7 +437,7 @@ fn what_is_legal_is_read() {
         "a\u00e9":{"data_offsets":[0,2],"dtype":"F16","shape":[]} , "__metadata__":{ "k" : "v" }}   "#;
     let bytes = file(foreign, &[1, 2, 3]);
     let reader = Reader::from_source(bytes.as_slice()).unwrap();
-    // The header's order, which is not that of the data.
+    // The order of the header, which differs from the order of the data.
     assert!(reader.tensors().iter().map(|t| t.name).eq(["b", "none", "aé"]));
     assert_eq!(reader.tensor("aé").unwrap().bytes(), [1, 2]);
     assert_eq!(reader.tensor("b").unwrap().bytes(), [3]);
@@ -444,7 +445,7 @@ fn what_is_legal_is_read() {
     assert!(SafeTensors::deserialize(&bytes).is_ok());
     assert!(Index::parse(&file("{}", &[])).unwrap().metadata().is_none());
     assert!(Index::parse(&file(r#"{"__metadata__":{}}"#, &[])).unwrap().metadata().unwrap().is_empty());
-    // The reference implementation takes null for none.
+    // The reference implementation treats null as no metadata.
     let null = file(r#"{"__metadata__":null}"#, &[]);
     assert!(Index::parse(&null).unwrap().metadata().is_none());
     assert!(SafeTensors::deserialize(&null).is_ok());
@@ -476,7 +477,7 @@ fn each_limit_is_kept() {
     assert_eq!(what(lowered(|l| l.index_len = 50)), "the length of the header: 144 > 50");
     assert_eq!(what(lowered(|l| l.depth = 2)), "the depth of JSON: 3 > 2");
     assert!(lowered(|l| (l.tensors, l.rank, l.depth) = (2, 2, 3)).open_source(bytes.as_slice()).is_ok());
-    // The reference reads headers of up to 100,000,000 bytes.
+    // The reference implementation reads headers of up to 100,000,000 bytes.
     let long = CountingSource::new(length(100_000_001, &vec![b' '; 100_000_001]));
     assert!(matches!(
         Reader::from_source(&long),

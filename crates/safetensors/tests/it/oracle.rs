@@ -1,4 +1,5 @@
-//! The format's own implementations, in Rust and in Python, read what we write, and we read what they write.
+//! Compares with the format's own implementations, in Rust and in Python: they read what we write, and we
+//! read what they write.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -17,10 +18,11 @@ use modelfmt_safetensors::{DType, Execution, Reader, SetPlan, SetReader, WriteOp
 use safetensors_oracle::tensor::TensorView;
 use safetensors_oracle::{Dtype, SafeTensors, serialize};
 
-/// Files that the Python oracle writes.
+/// The number of files that the Python oracle writes.
 const FILES: usize = 60;
 
-/// The reference's name of each dtype; spelled out, not taken from the crate under test.
+/// Returns the reference implementation's name of each dtype, spelled out instead of taken from the tested
+/// crate.
 fn reference(dtype: DType) -> Dtype {
     match dtype {
         DType::Bool => Dtype::BOOL,
@@ -49,7 +51,8 @@ fn reference(dtype: DType) -> Dtype {
     }
 }
 
-/// Tensors of every type and several shapes, in an order that the reference would not choose.
+/// Returns tensors of every type and several shapes, in an order that the reference implementation would not
+/// choose.
 fn everything() -> Vec<Tensor> {
     let mut tensors = Vec::new();
     for (number, dtype) in dtypes().into_iter().enumerate() {
@@ -143,7 +146,7 @@ fn python_reads_what_we_write() {
     assert!(SetReader::open(&path).unwrap().open_all().is_ok());
 }
 
-/// What Python sees of a file or a set, with our names of types.
+/// Returns what Python sees in a file or a set, with our names of types.
 fn read(path: &str) -> Value {
     let text = testkit::python(include_str!("../oracle/read.py"), &[path]);
     let mut text = text.replace("\"dtype\": \"complex64\"", "\"dtype\": \"c64\"");
@@ -153,7 +156,7 @@ fn read(path: &str) -> Value {
     json::parse(text.as_bytes()).unwrap()
 }
 
-/// What a reader sees of a file, as the oracle's scripts describe it.
+/// Returns what a reader sees in a file, in the form of the oracle's scripts.
 fn seen<S: modelfmt_safetensors::Source>(reader: &Reader<S>) -> Value {
     let mut tensors = Object::new();
     for tensor in reader.tensors() {

@@ -1,4 +1,4 @@
-//! What is written is read again, whatever it is, and the bytes depend on nothing else.
+//! Whatever is written reads back as it was, and the same input always gives the same bytes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -27,7 +27,7 @@ fn names() -> impl Strategy<Value = String> {
         .prop_filter("not the metadata's", |name| name != "__metadata__")
 }
 
-/// A shape of which every dtype has whole bytes.
+/// Generates shapes that give whole bytes for every dtype.
 fn shapes() -> impl Strategy<Value = Vec<u64>> {
     (prop::collection::vec(0u64..6, 0..5), 1u64..3).prop_map(|(mut shape, quads)| {
         shape.push(4 * quads);
@@ -49,7 +49,7 @@ prop_compose! {
             Tensor::counting(name, *dtype, shape, *first)
         };
         let mut tensors: Vec<Tensor> = tensors.iter().map(tensor).collect();
-        // In an order that is neither that of names nor of types, and the same in every run.
+        // A reproducible order that is sorted neither by name nor by type.
         tensors.sort_by_key(|tensor| (tensor.values.len() % 7, tensor.name.clone()));
         tensors
     }
@@ -103,7 +103,7 @@ proptest! {
         let reader = Reader::from_source(bytes.as_slice()).unwrap();
         prop_assert!(crate::common::rewrite(&reader) == bytes);
         testkit::reference::compare("written", "safetensors", &bytes, &reader);
-        // Data begin at a multiple of 8.
+        // The data begin at a multiple of 8.
         prop_assert_eq!(reader.index().header_len() % 8, 0);
     }
 
@@ -238,7 +238,7 @@ fn metadata_of_a_set_stand_in_the_index_and_strings_in_every_file() {
     for number in 0..2 {
         assert_eq!(set.shard(number).unwrap().index().metadata(), Some(&strings([("format", "pt")])));
     }
-    // A clash with a key that we would add keeps the source's.
+    // A key of the source that we would also add keeps its value.
     metadata.insert("total_size", "mine");
     let plan = SetPlan::new("m", tensors.iter().map(Tensor::spec), Some(&metadata), &options).unwrap();
     plan.write(&values(&tensors), &folder, &Execution::default()).unwrap();

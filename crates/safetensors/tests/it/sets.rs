@@ -1,4 +1,4 @@
-//! Indexes of sets that break a rule, and sets whose files are not what the index says.
+//! Indexes of sets that break a rule, and sets whose files differ from what the index says.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

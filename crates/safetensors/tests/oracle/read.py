@@ -1,4 +1,4 @@
-"""Prints what a file holds, or a set whose index JSON is given."""
+"""Prints the content of a file, or of a set whose index JSON is given."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Writes files of every type that numpy has, and beside each what it holds."""
+"""Writes files with every type that numpy has, and the content of each as a JSON file."""
 
 import json
 import sys

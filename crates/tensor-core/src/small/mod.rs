@@ -1,4 +1,4 @@
-//! Numbers of 8 bits and fewer that Rust has no type for: small floats and packed integers.
+//! Numeric types of 8 bits and fewer that Rust lacks: small floats and packed integers.
 
 use std::fmt;
 
@@ -10,12 +10,13 @@ use crate::dtype::DType;
 /// The bits of one element are its code. Elements narrower than a byte share bytes: the first has the lowest bits, and there
 /// are no gaps between them.
 ///
-/// Codes of floats become numbers and numbers become codes as in the Python package `ml_dtypes` 0.6, bit for bit, so a
-/// number is rounded to the nearest, ties to even. What is beyond the largest becomes
+/// Floats are encoded and decoded as in the Python package `ml_dtypes` 0.6, bit for bit. A number is rounded
+/// to the nearest, ties to even. A number beyond the largest becomes
 ///
 /// - an infinity in `f8_e5m2`,
 /// - a NaN in `f8_e4m3`, `f8_e4m3fnuz`, `f8_e5m2fnuz` and `f8_e8m0`, which have no infinities,
-/// - the largest in the floats of 6 and 4 bits, which have no NaN either; a NaN becomes a zero there.
+/// - the largest number in the floats of 6 and 4 bits, which have no NaN either; in these a NaN becomes a
+///   zero.
 ///
 /// `f8_e8m0` holds powers of two: zero and negative numbers become NaN, a tie becomes the larger power.
 ///
@@ -40,22 +41,22 @@ pub struct SmallType {
     values: &'static [f32; 256],
 }
 
-/// What codes mean.
+/// The meaning of codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Codes {
     Float(Layout),
     /// The powers of two of `f8_e8m0`.
     Powers,
-    /// Two's complement if the first is negative: the smallest and the largest integer that a number becomes.
+    /// The smallest and the largest integer. The codes are two's complement if the smallest is negative.
     Integer(i16, i16),
     /// −1 and +1.
     Signs,
 }
 
-/// A float of sign, exponent and mantissa.
+/// A float with sign, exponent and mantissa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
-    /// All bits, with the sign.
+    /// The number of bits, including the sign.
     bits: u32,
     mantissa: u32,
     bias: i32,
@@ -65,21 +66,21 @@ struct Layout {
 /// Which codes are not numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
-    /// The largest exponent: infinities and NaN, as in IEEE 754.
+    /// Codes with the largest exponent: infinities and NaN, as in IEEE 754.
     Ieee,
-    /// All bits set, with either sign: NaN.
+    /// Codes with all bits set, for either sign: NaN.
     Ones,
-    /// What would be the negative zero: NaN.
+    /// The code that would be the negative zero: NaN.
     NegativeZero,
-    /// None.
+    /// No code.
     None,
 }
 
 impl SmallType {
-    /// The type for a dtype, if it is one of these.
+    /// Returns the small type for a dtype; `None` if the dtype is not one of these.
     #[must_use]
     pub const fn from_dtype(dtype: DType) -> Option<Self> {
-        /// A type with its table of values, which is made when this is compiled.
+        /// A type with its table of values, which is computed at compile time.
         macro_rules! small {
             ($bits:literal, $codes:expr) => {{
                 const CODES: Codes = $codes;
@@ -121,7 +122,7 @@ impl SmallType {
         }
     }
 
-    /// Bits of one element: 8, 6, 4, 2 or 1.
+    /// Returns the number of bits of one element: 8, 6, 4, 2 or 1.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.bits
@@ -134,15 +135,15 @@ impl SmallType {
         self.values[code as usize]
     }
 
-    /// Encodes a number, rounded. For integer types, a number is rounded toward zero, a number outside the range becomes
-    /// the smallest or largest value, and a NaN becomes 0.
+    /// Encodes a number, rounded. For integer types the number is rounded toward zero, a number outside the
+    /// range becomes the smallest or largest value, and a NaN becomes 0.
     #[must_use]
     pub fn from_f32(self, value: f32) -> u8 {
         self.rounded(value).0
     }
 
-    /// Encodes a number as [`from_f32`](Self::from_f32) does, and says whether it fits: a number outside the type's range
-    /// does not fit, nor does an infinity or a NaN if the type has none.
+    /// Encodes a number like [`from_f32`](Self::from_f32) and also returns whether it fits. A number outside
+    /// the range does not fit, nor does an infinity or a NaN if the type has none.
     #[must_use]
     pub fn rounded(self, value: f32) -> (u8, bool) {
         match self.codes {
@@ -153,7 +154,7 @@ impl SmallType {
         }
     }
 
-    /// Whether the type has a NaN.
+    /// Returns whether the type has a NaN.
     #[must_use]
     pub const fn has_nan(self) -> bool {
         match self.codes {
@@ -163,17 +164,18 @@ impl SmallType {
         }
     }
 
-    /// The numbers of packed elements, as many as `bytes` and `out` both have.
+    /// Decodes packed elements into `out`: as many as `bytes` and `out` both hold.
     pub fn decode(self, bytes: &[u8], out: &mut [f32]) {
         self.unpack(bytes, out, |code| self.to_f32(code));
     }
 
-    /// Packs numbers, rounded: as many as `values` and `out` both have. Bits of the last byte that no element takes become 0.
+    /// Packs numbers, rounded: as many as `values` and `out` both hold. Unused bits of the last byte become
+    /// 0.
     pub fn encode(self, values: &[f32], out: &mut [u8]) {
         self.pack(values, out, |&value| self.from_f32(value));
     }
 
-    /// The fewest elements that take whole bytes, and how many bytes these are.
+    /// Returns the smallest number of elements that fill whole bytes, and the number of these bytes.
     pub(crate) const fn group(self) -> (usize, usize) {
         match self.bits {
             8 => (1, 1),
@@ -184,7 +186,7 @@ impl SmallType {
         }
     }
 
-    /// Fills `out` with what `of` makes of the codes of packed elements, as far as `bytes` reach.
+    /// Unpacks codes, converts each with `of` and writes the results to `out`, as far as `bytes` reach.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
     pub fn unpack<T>(self, bytes: &[u8], out: &mut [T], of: impl Fn(u8) -> T) {
         if self.bits == 8 {
@@ -200,8 +202,8 @@ impl SmallType {
         }
     }
 
-    /// Packs the codes that `code` gives: as many as `values` and `out` both have. Bits of the last byte that no element takes
-    /// become 0.
+    /// Packs values that `code` encodes: as many as `values` and `out` both hold. Unused bits of the last
+    /// byte become 0.
     pub fn pack<T>(self, values: &[T], out: &mut [u8], mut code: impl FnMut(&T) -> u8) {
         let mask = u8::MAX >> (8 - self.bits);
         let (elements, nbytes) = self.group();
@@ -221,7 +223,7 @@ impl fmt::Debug for SmallType {
     }
 }
 
-/// The numbers of all codes; a type with fewer codes repeats them.
+/// Returns the values of all codes. For a type with fewer than 8 bits, the values repeat.
 #[expect(clippy::cast_possible_truncation, reason = "codes are smaller than 256")]
 #[expect(clippy::indexing_slicing, reason = "codes are smaller than 256")]
 const fn values(bits: u32, codes: Codes) -> [f32; 256] {
@@ -244,12 +246,12 @@ const fn values(bits: u32, codes: Codes) -> [f32; 256] {
 }
 
 impl Layout {
-    /// The exponent of the smallest normal number.
+    /// Returns the exponent of the smallest normal number.
     const fn min_exponent(self) -> i32 {
         1 - self.bias
     }
 
-    /// The largest code of a positive number, infinities not counted.
+    /// Returns the largest code of a finite positive number.
     const fn max_code(self) -> u32 {
         let ones = (1 << (self.bits - 1)) - 1;
         match self.special {
@@ -276,13 +278,13 @@ impl Layout {
         let (exponent, mantissa) = (magnitude >> self.mantissa, magnitude & ((1 << self.mantissa) - 1));
         let is_normal = exponent > 0;
         let units = if is_normal { mantissa | 1 << self.mantissa } else { mantissa };
-        // All of these are normal numbers of f32, so that both factors and their product are exact.
+        // Both factors and their product are normal numbers of f32, so they are exact.
         let exponent = if is_normal { exponent as i32 - self.bias } else { self.min_exponent() };
         let unit = f32::from_bits(((exponent - self.mantissa as i32 + 127) as u32) << 23);
         f32::from_bits(sign | (units as f32 * unit).to_bits())
     }
 
-    /// The code of a number, and whether the number fits.
+    /// Returns the code of a number, and whether the number fits.
     #[expect(clippy::cast_possible_truncation, reason = "codes have 8 bits or fewer")]
     fn code(self, value: f32) -> (u8, bool) {
         let sign = value.to_bits() >> 31 << (self.bits - 1);
@@ -298,11 +300,13 @@ impl Layout {
         (code as u8, fits)
     }
 
-    /// The code of a positive number as if exponents had no end, rounded to the nearest, ties to even.
+    /// Returns the code of a positive number as if exponents were unlimited, rounded to the nearest, ties to
+    /// even.
     fn magnitude(self, value: f32) -> u32 {
         const IMPLICIT: u32 = 1 << 23;
         let (exponent, mantissa) = (value.to_bits() >> 23, value.to_bits() & (IMPLICIT - 1));
-        // How far this is above the smallest normal number. What is subnormal in f32 is below half of the smallest number.
+        // The distance of the exponent from the smallest normal number's. Subnormal numbers of f32 are below
+        // half of the smallest number.
         let above = exponent.cast_signed() - 127 - self.min_exponent();
         let dropped = 23 - self.mantissa + above.min(0).unsigned_abs().min(8);
         let all = IMPLICIT | mantissa;
@@ -313,20 +317,20 @@ impl Layout {
         (above.max(0).unsigned_abs() << self.mantissa) + kept + u32::from(rounds_up)
     }
 
-    /// The code of a NaN with this sign.
+    /// Returns the code of a NaN with this sign.
     const fn nan(self, sign: u32) -> u32 {
         let negative = 1 << (self.bits - 1);
         match self.special {
             Special::Ieee => sign | (self.max_code() + 1) | 1 << (self.mantissa - 1),
             Special::Ones => sign | (self.max_code() + 1),
             Special::NegativeZero => negative,
-            // ml_dtypes makes it a zero of the other sign.
+            // ml_dtypes encodes NaN as a zero of the opposite sign.
             Special::None => sign ^ negative,
         }
     }
 }
 
-/// The number of a code of `f8_e8m0`.
+/// Decodes a code of `f8_e8m0`.
 const fn power_of(code: u32) -> f32 {
     f32::from_bits(match code {
         0 => 1 << 22, // 2^-127 is subnormal in f32
@@ -335,21 +339,21 @@ const fn power_of(code: u32) -> f32 {
     })
 }
 
-/// The code of the nearest power of two, and whether the number fits.
+/// Returns the code of the nearest power of two, and whether the number fits.
 #[expect(clippy::cast_possible_truncation, reason = "the exponent of f32 has 8 bits")]
 fn power(value: f32) -> (u8, bool) {
     const HALF: u32 = 1 << 22;
     if value.is_nan() || value <= 0.0 {
         return (0xff, value.is_nan());
     }
-    // Codes are the exponents of f32. Below its normal numbers ml_dtypes rounds to the nearest of 0 and 2^-126, and takes 2^-127
-    // for the 0.
+    // Codes are the exponents of f32. Below the normal numbers of f32, ml_dtypes rounds to the nearest of 0
+    // and 2^-126, and replaces the 0 by 2^-127.
     let bits = value.to_bits();
     let code = if bits <= HALF { 0 } else { ((bits + HALF) >> 23) as u8 };
     (code, code < 0xff)
 }
 
-/// The code of an integer, and whether it is within the range.
+/// Returns the code of an integer, and whether it is within the range.
 #[expect(clippy::cast_possible_truncation, reason = "the integer is within the range of the type")]
 #[expect(clippy::cast_sign_loss, reason = "codes are two's complement")]
 fn integer(value: f32, min: i16, max: i16, bits: u32) -> (u8, bool) {

@@ -1,9 +1,9 @@
-//! What ml_dtypes says about every code and of numbers at every edge, and packing.
+//! Compares every code, and numbers at every edge, with ml_dtypes; tests packing.
 #![allow(clippy::cast_possible_truncation, reason = "codes are bytes")]
 
 use super::*;
 
-/// Types and files of `xtask/oracles/small_vectors.py`, which says what is in them.
+/// Types and their files from `xtask/oracles/small_vectors.py`, which describes the contents.
 const GOLDEN: [(DType, &[u8]); 8] = [
     (DType::F8E4M3, include_bytes!("../../../../testdata/small/f8_e4m3.bin")),
     (DType::F8E5M2, include_bytes!("../../../../testdata/small/f8_e5m2.bin")),

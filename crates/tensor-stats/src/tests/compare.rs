@@ -1,4 +1,4 @@
-//! Compares with the obvious way.
+//! Compares statistics with a naive computation.
 
 use super::*;
 
@@ -65,7 +65,7 @@ pub(super) fn with_naive(dtype: DType, bytes: &[u8]) -> Result<(), TestCaseError
             same!(values.last().map(|value| value.0), whole.iter().max().copied(), "{}", dtype);
         }
         Histogram::Bins { edges, counts } => {
-            // Integers beyond 2^53 that differ can be the same float.
+            // Different integers beyond 2^53 can be the same float.
             prop_assert!((min < max || !whole.is_empty()) && edges.is_sorted());
             if let (Some(first), Some(last)) = (whole.iter().min(), whole.iter().max()) {
                 prop_assert!(last - first > 20);
@@ -76,7 +76,7 @@ pub(super) fn with_naive(dtype: DType, bytes: &[u8]) -> Result<(), TestCaseError
                 let inside = |x: f64| x >= edges[i] && (i == 9 || x < edges[i + 1]);
                 same!(count, sorted.iter().filter(|x| inside(**x)).count() as u64, "{} {:?}", dtype, edges);
             }
-            // numpy refuses spans in which ten bins find no room.
+            // numpy refuses spans that are too small for ten bins.
             let (numpy_edges, numpy_counts) = naive::histogram(&sorted, min, max);
             if (max - min).is_finite() && numpy_edges.is_sorted_by(|a, b| a < b) && max - min > 1e-300 {
                 same!(edges, numpy_edges, "{}", dtype);
@@ -88,7 +88,7 @@ pub(super) fn with_naive(dtype: DType, bytes: &[u8]) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// Mean and deviation, from values small enough not to overflow.
+/// Checks the mean and the deviation of values that are small enough not to overflow.
 fn moments(stats: &Stats, sorted: &[f64]) -> Result<(), TestCaseError> {
     let scale = sorted.iter().fold(0.0, |scale: f64, x| scale.max(x.abs()));
     if scale == 0.0 {

@@ -1,8 +1,8 @@
-//! Values that Rust and Python make alike, and what numpy says about them.
+//! Values that Rust and Python generate alike, and numpy's statistics of them.
 
 use super::*;
 
-/// SplitMix64, of which the n-th number needs no others.
+/// SplitMix64, whose n-th number can be computed without the others.
 pub(super) fn random(seed: u64, count: usize) -> Vec<u64> {
     let mix = |n: u64| {
         let z = seed.wrapping_add(n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -13,13 +13,13 @@ pub(super) fn random(seed: u64, count: usize) -> Vec<u64> {
     (1..=count as u64).map(mix).collect()
 }
 
-/// A sum of four uniform numbers.
+/// Returns a sum of four uniform numbers.
 fn bell(bits: u64) -> f64 {
     let quarter = |k: u64| (bits >> (16 * k) & 0xffff) as f64;
     (quarter(0) + quarter(1) + quarter(2) + quarter(3)) / 65536.0 / 3.0 - 2.0 / 3.0
 }
 
-/// Bytes of one value.
+/// Returns the bytes of one value.
 fn fill(dtype: DType, fill: &str, bits: u64) -> Vec<u8> {
     let number = match fill {
         "bell" => bell(bits),
@@ -66,7 +66,7 @@ fn agrees_with_numpy() {
         let expected = numbers(expected);
         let found = [stats.min, stats.max, stats.mean, stats.median, stats.std];
         if dtype.size() < Some(4) || kind == "bits" && matches!(dtype, DType::I64 | DType::U64) {
-            // The sums are exact, of integers beyond 2^53 too; numpy's are rounded.
+            // The sums are exact, even those of integers beyond 2^53; numpy's are rounded.
             let pairs = found.iter().zip(&expected);
             pairs.for_each(|(a, b)| {
                 assert!((a - b).abs() <= 1e-16_f64.max(a.abs() * 1e-14), "{head} {a} {b}");

@@ -1,4 +1,4 @@
-// Low bits of random numbers, numbers rounded to a narrower type: the casts are meant.
+// The casts are intended: they take low bits of random numbers and round numbers to narrower types.
 #![allow(clippy::cast_possible_truncation)]
 
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ mod golden;
 mod naive;
 mod small;
 
-/// Little-endian bytes of some numbers.
+/// Returns the little-endian bytes of some numbers.
 fn bytes<T: Element>(values: &[T]) -> Vec<u8> {
     let width = T::WIDTH as usize / 8;
     values.iter().flat_map(|value| value.bits().to_le_bytes().into_iter().take(width)).collect()
@@ -20,7 +20,7 @@ fn of<T: Element>(dtype: DType, values: &[T]) -> Stats {
     stats_of_bytes(dtype, &bytes(values)).unwrap()
 }
 
-/// Statistics through the reader, which checks the ranges that it is asked for.
+/// Computes statistics through a reader that checks the ranges it is called for.
 fn by_reading(dtype: DType, bytes: &[u8]) -> Stats {
     let size = dtype.size().unwrap() as usize;
     let count = (bytes.len() / size) as u64;
@@ -126,7 +126,7 @@ fn extreme_integers() {
     assert_eq!((stats.min, stats.max, stats.median), (-(2f64.powi(63)), 2f64.powi(63), 0.0));
     let Histogram::Bins { counts, .. } = stats.histogram else { panic!("{stats:?}") };
     assert_eq!(counts, [1, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
-    // Beyond 2^53 the span of 20 is still told from that of 21.
+    // Beyond 2^53, a span of 20 is still distinguished from one of 21.
     let stats = of(DType::U64, &[u64::MAX - 20, u64::MAX, u64::MAX - 1, u64::MAX]);
     let Histogram::Values(values) = stats.histogram else { panic!("{stats:?}") };
     assert_eq!(values.len(), 21);
@@ -151,7 +151,7 @@ fn extreme_floats() {
     assert_eq!((stats.mean, stats.median, stats.std), (max, max, 0.0));
     let stats = of(DType::F64, &[1e200, -1e200, f64::NAN]);
     assert!((stats.std / 1e200 - 1.0).abs() < 1e-14);
-    // Squares of these would be zero.
+    // The squares of these would be zero.
     let stats = of(DType::F64, &[1e-200, -1e-200, f64::INFINITY]);
     assert!((stats.std / 1e-200 - 1.0).abs() < 1e-14);
     let tiny = f64::from_bits(1);
@@ -221,11 +221,12 @@ fn values_that_change_between_reads_are_noticed_or_harmless() {
 #[cfg(feature = "parallel")]
 #[test]
 fn many_values_agree_with_sorting() {
-    // Enough for tables of digits; spread out, so that most digits tell the bin, and close together, so that none does.
+    // Enough values for tables of digits. Some are spread out, so that most digits determine the bin; others
+    // are close together, so that no digit does.
     let units: Vec<f64> =
         golden::random(5, 60_000).into_iter().map(|bits| bits as f64 / u64::MAX as f64).collect();
     for (center, width) in [(0.0, 8.0), (-3.0, 0.5), (1.0, 0.01)] {
-        // Uniform numbers multiplied lie around zero as weights do.
+        // Products of uniform numbers lie around zero as weights do.
         let spread = |pair: &[f64]| center + width * (pair[0] - 0.5) * pair[1];
         let mut values: Vec<f64> = units.windows(2).map(spread).collect();
         for special in [None, Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(f64::NAN)] {
@@ -243,7 +244,7 @@ fn many_values_agree_with_sorting() {
 
 #[test]
 fn threads_and_readers_agree() {
-    // Long enough for more than one piece, and with a median that needs all steps.
+    // Long enough for several pieces, and with a median that needs all steps.
     let count = 150_003u64;
     let near_one: Vec<u8> =
         (0..count).flat_map(|i| (1.0 + (i * 7919 % count) as f64 * 1e-15).to_le_bytes()).collect();
@@ -278,7 +279,7 @@ fn counters_of_32_bits_do_not_overflow() {
     let mut table = gather::Table::new();
     for _ in 0..3 {
         table.count(&[7u16; 100], 0);
-        // As if so many elements had been counted before that there is no room for more.
+        // Simulates so many counted elements that there is no room for more.
         table.pending = usize::MAX;
     }
     table.count_some(&[7u16; 9], 0, u64::MAX, 7);
@@ -299,7 +300,7 @@ fn alignment_of_the_bytes_does_not_matter() {
     }
 }
 
-/// Values that make trouble, and others.
+/// Generates values that are edge cases, and others.
 fn bits() -> impl Strategy<Value = u64> {
     let edge = prop::sample::select(vec![
         0,
@@ -371,7 +372,7 @@ proptest! {
     }
 }
 
-/// Integers of every width, compared with exact fractions.
+/// Compares integers of every width with exact fractions.
 #[test]
 fn integers_have_exact_moments() {
     fn check(dtype: DType, bytes: &[u8]) {
@@ -379,7 +380,7 @@ fn integers_have_exact_moments() {
         let (count, min) = (values.len() as i128, *values.iter().min().unwrap());
         let total: i128 = values.iter().sum();
         let mean = total.div_euclid(count) as f64 + total.rem_euclid(count) as f64 / count as f64;
-        // The variance is (n Σd² − (Σd)²) / n², of distances from the smallest.
+        // The variance is (n Σd² − (Σd)²) / n², where d are the distances from the smallest value.
         let square = |x: i128| x * x;
         let distances = values.iter().map(|value| value - min);
         let squares: i128 = distances.clone().map(square).sum();
@@ -409,13 +410,13 @@ fn integers_have_exact_moments() {
     for _ in 0..300 {
         for dtype in integers {
             let size = dtype.size().unwrap() as usize;
-            // A span of any number of bits above a base: sums of squares of 60 bits fit i128.
+            // A span of any number of bits above a base. Sums of squares of 60 bits fit i128.
             let (count, bits, base) = (1 + random() % 8, random() % 60, random() << 3);
             let value = |random: u64| base.wrapping_add(random & ((1 << bits) - 1));
             let bytes: Vec<u8> =
                 (0..count).flat_map(|_| value(random()).to_le_bytes()[..size].to_vec()).collect();
             let (_, values) = naive::decode(dtype, &bytes);
-            // One that wraps around has a span that is too large for the check.
+            // If values wrap around, their span is too large for the check.
             let span = values.iter().max().unwrap() - values.iter().min().unwrap();
             if span < 1 << 60 {
                 check(dtype, &bytes);

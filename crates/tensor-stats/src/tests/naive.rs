@@ -1,4 +1,4 @@
-//! Statistics the obvious way: all values in memory, sorted.
+//! A naive computation of statistics: all values in memory, sorted.
 
 use super::*;
 
@@ -18,7 +18,7 @@ pub(super) const DTYPES: &[DType] = &[
     DType::F64,
 ];
 
-/// The values as `f64`, and as integers if they are.
+/// Returns the values as `f64`, and also as integers if they are integers.
 pub(super) fn decode(dtype: DType, bytes: &[u8]) -> (Vec<f64>, Vec<i128>) {
     fn all<T: bytemuck::Pod>(bytes: &[u8], decode: impl Fn(T) -> f64) -> Vec<f64> {
         bytes.chunks_exact(size_of::<T>()).map(|b| decode(bytemuck::pod_read_unaligned(b))).collect()
@@ -45,7 +45,8 @@ pub(super) fn decode(dtype: DType, bytes: &[u8]) -> (Vec<f64>, Vec<i128>) {
     }
 }
 
-/// The edges and counts of `numpy.histogram`, by its algorithm: compute the bin, then correct it by the edges.
+/// Returns the edges and counts of `numpy.histogram` by its algorithm: computes the bin, then corrects it by
+/// the edges.
 pub(super) fn histogram(values: &[f64], min: f64, max: f64) -> ([f64; 11], [u64; 10]) {
     let step = (max - min) / 10.0;
     let mut edges = [max; 11];

@@ -1,4 +1,4 @@
-//! Small floats and packed integers have the statistics of their numbers.
+//! The statistics of small floats and packed integers are those of their numbers.
 
 use tensor_core::{Bytes, SmallType, TensorInfo, TensorView};
 
@@ -8,7 +8,7 @@ fn types() -> impl Iterator<Item = DType> {
     DType::ALL.iter().copied().filter(|&dtype| SmallType::from_dtype(dtype).is_some())
 }
 
-/// Random packed elements, and their numbers as little-endian f32.
+/// Returns random packed elements, and their numbers as little-endian f32.
 fn packed(dtype: DType, count: u64) -> (Vec<u8>, Vec<u8>) {
     let shape = [count];
     let nbytes = dtype.nbytes(&shape).unwrap() as usize;
@@ -22,7 +22,7 @@ fn packed(dtype: DType, count: u64) -> (Vec<u8>, Vec<u8>) {
     (bytes, numbers.into_iter().flat_map(f32::to_le_bytes).collect())
 }
 
-/// All that does not depend on how sums are rounded.
+/// Prints all results that do not depend on how sums are rounded.
 fn exact(stats: &Stats) -> String {
     format!("{:?}", (stats.count, stats.min, stats.max, stats.median, stats.non_finite))
 }

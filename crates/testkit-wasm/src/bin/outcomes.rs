@@ -1,5 +1,6 @@
-//! Prints a line for every file of testdata/ and of the fuzzer's kept inputs: a checksum of all that the readers say of it and of
-//! damaged copies of it. `cargo xtask ci` compares the lines of builds with other features.
+//! Prints a line for every file of testdata/ and of the fuzzer's kept inputs: a checksum of everything that
+//! the readers return for it and for damaged copies of it. `cargo xtask ci` compares the lines of builds with
+//! different features.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::expect_used,
@@ -18,7 +19,7 @@ use modelfmt_core::{Container, DType, Execution, VerifyLevel};
 use modelfmt_write::{MemoryFile, TensorSpec};
 use testkit::crc32;
 
-/// Copies of each file with one bit flipped, and copies that are cut short.
+/// The number of copies of each file with one bit flipped, and of copies that are cut short.
 const FLIPS: usize = 150;
 const CUTS: usize = 30;
 
@@ -48,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Targets whose inputs are files, and how such files end.
+/// Fuzz targets whose inputs are files, and the extension of these files.
 const TARGETS: [(&str, &str); 7] = [
     ("aero_parse", "aero"),
     ("apr_parse", "apr"),
@@ -66,7 +67,7 @@ fn listed(folder: &Path) -> std::io::Result<Vec<std::path::PathBuf>> {
     Ok(paths)
 }
 
-/// A checksum of what is said of the file and of its damaged copies.
+/// Returns a checksum of the results for the file and its damaged copies.
 fn outcomes(name: &str, bytes: &[u8], files: &SharedFiles) -> u32 {
     let mut all = outcome(name, bytes, files).to_le_bytes().to_vec();
     let mut random = u64::from(crc32(bytes)) | 1;
@@ -75,7 +76,7 @@ fn outcomes(name: &str, bytes: &[u8], files: &SharedFiles) -> u32 {
         usize::try_from(random >> 33).unwrap_or(0) % bound.max(1)
     };
     for _ in 0..FLIPS {
-        // Half of them in what comes first, where the structure is.
+        // Half of the flips are in the first bytes, where the structure is.
         let bound = if next(2) == 0 { bytes.len() } else { bytes.len().min(512) };
         let mut copy = bytes.to_vec();
         let bit = next(8 * bound);
@@ -95,7 +96,7 @@ fn outcome(name: &str, bytes: &[u8], files: &SharedFiles) -> u32 {
     crc32(opened.map_or_else(|error| error.to_string(), |opened| all_of(&*opened)).as_bytes())
 }
 
-/// Everything that a reader says, errors included.
+/// Returns everything that a reader reports, errors included.
 fn all_of(container: &dyn Container) -> String {
     let mut out = String::new();
     let metadata = (container.version(), container.metadata(), container.details());
@@ -113,7 +114,7 @@ fn all_of(container: &dyn Container) -> String {
     out
 }
 
-/// Files that are large enough for several threads, as writers with as many threads as there are write them.
+/// Makes files that are large enough for several threads, written by the default number of threads.
 fn large() -> [(&'static str, Vec<u8>); 2] {
     let specs = || (0..5u64).map(|n| TensorSpec::new(format!("t.{n}"), DType::F32, vec![(n + 1) << 17]));
     let values: Vec<Vec<u8>> =

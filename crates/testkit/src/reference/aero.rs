@@ -8,7 +8,7 @@ use super::gguf::ggml_type;
 use super::msgpack::{self, hex};
 use super::{Input, Model, Tensor, nbytes, part};
 
-/// Types by their numbers, with the bytes of an element.
+/// The types by their numbers, with the size of an element in bytes.
 const DTYPES: [(&str, u64); 13] = [
     ("f16", 2),
     ("f32", 4),
@@ -28,7 +28,7 @@ const DTYPES: [(&str, u64); 13] = [
 struct Chunk {
     fourcc: [u8; 4],
     name: String,
-    /// Decompressed; `None` if it does not decompress.
+    /// The decompressed content; `None` if it cannot be decompressed.
     content: Option<Vec<u8>>,
     hash: [u8; 32],
 }
@@ -45,7 +45,7 @@ pub(super) fn read(file: &[u8]) -> Option<Model> {
     toc.bytes(12)?;
     let chunks = toc.list(count.into(), |toc| chunk(toc, names))?;
 
-    // Metadata are read if their hash holds.
+    // Metadata are read only if their hash matches.
     let content = |fourcc| {
         let chunk = find(&chunks, fourcc, |_| true)?;
         Some(chunk.content.as_deref().filter(|_| hash_holds(chunk) == Some(true)))
@@ -72,7 +72,7 @@ pub(super) fn read(file: &[u8]) -> Option<Model> {
     Some(Model { tensors, metadata, checksums_hold })
 }
 
-/// The first chunk of a type for whose name something holds.
+/// Returns the first chunk of a type whose name satisfies `named`.
 fn find<'a>(chunks: &'a [Chunk], fourcc: &[u8; 4], named: impl Fn(&str) -> bool) -> Option<&'a Chunk> {
     chunks.iter().find(|chunk| chunk.fourcc == *fourcc && named(&chunk.name))
 }
@@ -100,12 +100,12 @@ fn hash_holds(chunk: &Chunk) -> Option<bool> {
     Some(!is_recorded || *blake3::hash(chunk.content.as_ref()?).as_bytes() == chunk.hash)
 }
 
-/// One MessagePack value and nothing after it.
+/// Parses one MessagePack value with nothing after it.
 fn whole(content: &[u8]) -> Option<Value> {
     msgpack::value(content).filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
 }
 
-/// The tensor, and whether it has the hash that its entry states.
+/// Returns the tensor, and whether it has the hash that its entry states.
 fn tensor(
     entry: &Value,
     json: Option<&Value>,
@@ -144,7 +144,8 @@ fn tensor(
     Some((Tensor { name, dtype: dtype.to_owned(), shape, bytes }, holds))
 }
 
-/// ggml's type of a packed tensor: its parameters say it, or where there are none a descriptor, in MJSN or the manifest.
+/// Returns ggml's type of a packed tensor: from its parameters, or without these from a descriptor in MJSN or
+/// the manifest.
 fn ggml(entry: &Value, json: Option<&Value>, manifest: Option<&Value>) -> Option<(&'static str, u64, u64)> {
     if let Some(params) = entry.get("quant_params") {
         return ggml_type(params.get("ggml_type")?.as_u64()?);
@@ -159,7 +160,7 @@ fn ggml(entry: &Value, json: Option<&Value>, manifest: Option<&Value>) -> Option
     ggml_type(described.get("ggml_type")?.as_u64()?)
 }
 
-/// Whether the digest is that of header, TOC and names, with the hashes in the TOC set to zero.
+/// Checks whether the digest is that of header, TOC and names, with the hashes in the TOC set to zero.
 fn control_holds(file: &[u8], payload: Option<&[u8]>, toc_at: u64, count: u32) -> Option<bool> {
     let stated = msgpack::value(payload?)?.0;
     let mut blank = file.to_vec();
@@ -175,7 +176,7 @@ fn control_holds(file: &[u8], payload: Option<&[u8]>, toc_at: u64, count: u32) -
     Some(stated.get("digest")?.as_str()? == hasher.finalize().to_hex().as_str())
 }
 
-/// Whether the pages of a shard have the digests that the file states.
+/// Checks whether the pages of a shard have the digests that the file states.
 fn pages_hold(chunk: &Chunk, chunks: &[Chunk]) -> Option<bool> {
     let stated = whole(chunk.content.as_ref()?)?;
     let shard = stated.get("shard_name")?.as_str()?;

@@ -58,7 +58,7 @@ fn read_plain(file: &[u8]) -> Option<Model> {
     let found = index.list(count.into(), |index| tensor(index, file, data_at))?;
     let end = found.iter().map(|(_, end)| *end).max().unwrap_or(data_at).max(data_at);
     let header = [part(file, 0, 40)?, part(file, 44, 20)?].concat();
-    // What is longer than a footer is none.
+    // If more than four bytes follow, they are not a footer.
     let has_footer = file.len() as u64 == end + 4;
     let footer_holds = !has_footer || Input::new(file, end).u32()? == crc32(part(file, 0, end)?);
     let checksums_hold = header_crc == crc32(&header) && footer_holds;
@@ -66,7 +66,7 @@ fn read_plain(file: &[u8]) -> Option<Model> {
     Some(Model { tensors, metadata: Some(metadata), checksums_hold })
 }
 
-/// A tensor, and where its padding ends.
+/// Returns a tensor, and the position at which its padding ends.
 fn tensor(index: &mut Input<'_>, file: &[u8], data_at: u64) -> Option<(Tensor, u64)> {
     let len = index.u16()?;
     let (name, code, rank) = (index.text(len.into())?, index.u8()?, index.u8()?);

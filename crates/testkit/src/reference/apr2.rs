@@ -22,7 +22,7 @@ const DTYPES: [(u8, &str, u64, u64); 13] = [
     (20, "q5_1", 32, 24),
 ];
 
-/// The most that a block of LZ4 expands to.
+/// The most bytes to which a block of LZ4 expands.
 const BLOCK: u64 = 65_536;
 
 pub(super) fn read(file: &[u8]) -> Option<Model> {
@@ -68,7 +68,7 @@ fn tensor(index: &mut Input<'_>, data: &[u8]) -> Option<Tensor> {
     Some(Tensor { name, dtype: dtype.to_owned(), shape, bytes })
 }
 
-/// Blocks with their lengths, each of which but the last expands to [`BLOCK`].
+/// Decompresses blocks, each after its length. All but the last expand to [`BLOCK`] bytes.
 fn decompressed(stored: &[u8], nbytes: u64) -> Option<Vec<u8>> {
     let (mut input, mut out) = (Input::new(stored, 0), Vec::new());
     while (out.len() as u64) < nbytes {

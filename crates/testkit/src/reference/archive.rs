@@ -4,13 +4,13 @@ use super::{Input, part};
 
 pub(super) struct Member {
     pub(super) name: String,
-    /// As far as it decompresses.
+    /// The content, as far as it decompresses.
     pub(super) content: Vec<u8>,
     pub(super) is_whole: bool,
     pub(super) crc: u32,
 }
 
-/// The members in the order of the directory; those that are not wanted have no content.
+/// Returns the members in the order of the directory. Members that are not wanted have no content.
 pub(super) fn members(file: &[u8], is_wanted: impl Fn(&str) -> bool) -> Option<Vec<Member>> {
     let end = file.windows(4).rposition(|window| window == b"PK\x05\x06")?;
     let mut input = Input::new(file, end as u64 + 10);
@@ -57,8 +57,8 @@ pub(super) fn members(file: &[u8], is_wanted: impl Fn(&str) -> bool) -> Option<V
     })
 }
 
-/// What a deflate stream makes, as far as it decodes, and whether it ends. A window is taken, as readers of streams do: with one, a reference before the first
-/// byte is no error.
+/// Inflates a deflate stream as far as it decodes, and returns whether it ends. This uses a window, as stream
+/// readers do, so a reference before the first byte is not an error.
 fn inflated(stream: &[u8]) -> (Vec<u8>, bool) {
     use miniz_oxide::inflate::stream::{InflateState, inflate};
     use miniz_oxide::{DataFormat, MZFlush, MZStatus};

@@ -1,21 +1,24 @@
-//! What a crate reads beside what the reference reads.
+//! Compares what a crate reads with what the reference reads.
 
 use modelfmt_core::{Container, Execution, VerifyLevel};
 
 use super::read;
 
-/// Compares a sound file that a crate has opened with what the reference reads: tensors, values, metadata.
+/// Compares tensors, values and metadata of a valid file that a crate has opened with what the reference
+/// reads.
 ///
 /// # Panics
-/// If anything differs, a checksum is wrong, or the crate cannot read something; `name` says of which file.
+/// If anything differs, a checksum is wrong, or the crate cannot read something; the message names the file
+/// `name`.
 pub fn compare(name: &str, format: &str, file: &[u8], found: &dyn Container) {
     look(name, format, file, found, true);
 }
 
-/// Compares a damaged file that a crate has opened: what can be read of it, and whether `verify` finds a wrong checksum.
+/// Compares a damaged file that a crate has opened: the parts that can be read, and whether `verify` finds a
+/// wrong checksum.
 ///
 /// # Panics
-/// If the crate reads anything else than the reference, or misses damage.
+/// If the crate reads anything that differs from the reference, or misses damage.
 pub fn compare_damaged(name: &str, format: &str, file: &[u8], found: &dyn Container) {
     look(name, format, file, found, false);
 }

@@ -1,4 +1,4 @@
-//! GGUF 2 and 3, of either byte order.
+//! GGUF 2 and 3, in both byte orders.
 
 use serde_json::{Map, Value};
 
@@ -43,7 +43,7 @@ const TYPES: [(u32, &str, u64, u64); 35] = [
     (42, "q2_0", 64, 18),
 ];
 
-/// Name, and how many elements take how many bytes, of the type to which ggml gave a number.
+/// Returns the name of the type with this number in ggml, and how many elements take how many bytes.
 pub(super) fn ggml_type(number: u64) -> Option<(&'static str, u64, u64)> {
     let found = TYPES.iter().find(|(n, ..)| u64::from(*n) == number);
     found.map(|&(_, name, elements, bytes)| (name, elements, bytes))

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Input, Model, Tensor, float, members, nbytes, part};
 use crate::patch::{crc32, crc32c};
 
-/// Code, name, bytes of an element. i32 has two codes.
+/// Code, name, and size of an element in bytes. i32 has two codes.
 const DTYPES: [(u32, &str, u64); 11] = [
     (0, "f32", 4),
     (1, "f16", 2),
@@ -42,7 +42,7 @@ pub(super) fn read(file: &[u8]) -> Option<Model> {
     let end = usize::try_from(input.at).ok()?;
     let mut records = file[..end].to_vec();
     records[8..12].fill(0);
-    // As the document says, or as magnetron does.
+    // The checksum is as in the document, or as in magnetron.
     let checksums_hold = stored == crc32(&records) || stored == crc32c(&file[12..end]);
     Some(Model { tensors, metadata: Some(metadata.into()), checksums_hold })
 }
@@ -68,7 +68,8 @@ fn tensor(input: &mut Input<'_>) -> Option<Tensor> {
     Some(Tensor { name, dtype: dtype.to_owned(), shape, bytes: Some(bytes.to_vec()) })
 }
 
-/// Names of the types of versions 0.1 to 0.3 by code, and the bytes of an element. Version 0.1 has no f8.
+/// Names of the types of versions 0.1 to 0.3 by code, with the size of an element in bytes. Version 0.1 has
+/// no f8.
 const LATER: [(&str, u64); 13] = [
     ("f32", 4),
     ("f16", 2),
@@ -149,7 +150,7 @@ fn manifest(file: &[u8]) -> Option<Model> {
     Some(Model { tensors, metadata: Some(metadata), checksums_hold: true })
 }
 
-/// The text with bare words as strings, as `inspect --json` prints them.
+/// Turns bare words in the text into strings, as `inspect --json` prints them.
 fn as_inspected(text: &str) -> String {
     let (mut out, mut in_string, mut escaped) = (String::new(), false, false);
     let mut rest = text;

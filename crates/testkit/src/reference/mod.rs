@@ -1,8 +1,8 @@
-//! A slow reader of each format, written from its specification alone, to compare the crates with.
+//! A slow reader of each format, written only from its specification, to compare the crates with.
 //!
-//! It shares no code with them: a whole file in memory, one value after the other, everything copied. It does not say
-//! what is wrong with a file, and it takes files that the crates refuse. But a file that a crate opens holds what the
-//! reference finds in it.
+//! It shares no code with the crates: a whole file is in memory, values are read one after the other, and
+//! everything is copied. It does not say what is wrong with a file, and it accepts files that the crates
+//! refuse. But if a crate opens a file, it must find the same content as the reference.
 
 mod aero;
 mod apr;
@@ -27,14 +27,14 @@ use serde_json::Value;
 
 pub use self::compare::{compare, compare_damaged};
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// In the order of the file.
+    /// The tensors in the order of the file.
     pub tensors: Vec<Tensor>,
-    /// The format's metadata as `modelfmt inspect --json` prints it; `None` if they do not decode.
+    /// The format's metadata as `modelfmt inspect --json` prints it; `None` if it cannot be decoded.
     pub metadata: Option<Value>,
-    /// Whether every checksum in the file is that of the bytes that it covers.
+    /// Whether every checksum in the file matches the bytes that it covers.
     pub checksums_hold: bool,
 }
 
@@ -47,11 +47,12 @@ pub struct Tensor {
     pub dtype: String,
     /// Its dimensions, slowest first.
     pub shape: Vec<u64>,
-    /// Its values, decompressed; `None` if the file has none, or they do not decompress.
+    /// Its values, decompressed; `None` if the file has none, or they cannot be decompressed.
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Reads a file of the format `aero`, `apr`, `apr2` (APR1 too), `gguf`, `mag`, `npy` (npz too), `oinf`, `pytorch` or `safetensors`. `None` if it cannot be read.
+/// Reads a file of the format `aero`, `apr`, `apr2` (also APR1), `gguf`, `mag`, `npy` (also npz), `oinf`,
+/// `pytorch` or `safetensors`. Returns `None` if it cannot be read.
 ///
 /// # Panics
 /// If there is no reference for the format.
@@ -71,7 +72,7 @@ pub fn read(format: &str, file: &[u8]) -> Option<Model> {
     }
 }
 
-/// Values, one after the other.
+/// Reads values one after the other.
 struct Input<'a> {
     file: &'a [u8],
     at: u64,
@@ -110,13 +111,13 @@ impl<'a> Input<'a> {
     numbers!(u8 u8, i8 i8, u16 u16, i16 i16, u32 u32, i32 i32, u64 u64, i64 i64, f32 f32, f64 f64);
 }
 
-/// A range of a file, if the file has it.
+/// Returns a range of a file, if the file contains it.
 fn part(file: &[u8], offset: u64, len: u64) -> Option<&[u8]> {
     let (begin, end) = (usize::try_from(offset).ok()?, usize::try_from(offset.checked_add(len)?).ok()?);
     file.get(begin..end)
 }
 
-/// The bytes of a tensor of whose elements so many take so many bytes.
+/// Returns the length of a tensor in bytes; `elements` elements take `bytes` bytes.
 fn nbytes(shape: &[u64], elements: u64, bytes: u64) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
@@ -129,7 +130,7 @@ fn nbytes(shape: &[u64], elements: u64, bytes: u64) -> Option<u64> {
     u64::try_from(blocks.checked_mul(bytes.into())?).ok()
 }
 
-/// A number as JSON has it; what is no number as text.
+/// Returns a float as a JSON number, or as text if JSON has no such number.
 fn float(x: f64) -> Value {
     match serde_json::Number::from_f64(x) {
         Some(number) => number.into(),
@@ -139,7 +140,7 @@ fn float(x: f64) -> Value {
     }
 }
 
-/// The members of a JSON object in the order of the text, which a `serde_json::Value` does not keep.
+/// Returns the members of a JSON object in the order of the text, which a `serde_json::Value` does not keep.
 fn members<T: DeserializeOwned>(text: &[u8]) -> Option<Vec<(String, T)>> {
     struct Members<T>(PhantomData<T>);
     impl<'de, T: DeserializeOwned> Visitor<'de> for Members<T> {

@@ -1,17 +1,17 @@
-//! MessagePack as AERO uses it, as JSON: bytes become hex digits.
+//! Converts MessagePack as AERO uses it to JSON: bytes become hex digits.
 
 use serde_json::{Map, Value};
 
 use super::float;
 
-/// The value at the front, and what follows it.
+/// Returns the value at the front, and the bytes that follow it.
 pub(super) fn value(bytes: &[u8]) -> Option<(Value, &[u8])> {
     let mut input = Input(bytes);
     let value = input.value()?;
     Some((value, input.0))
 }
 
-/// Big-endian values, one after the other.
+/// Reads big-endian values one after the other.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -79,7 +79,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Lower-case hex digits.
+/// Formats bytes as lower-case hex digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -20,7 +20,7 @@ pub(super) fn read(file: &[u8]) -> Option<Model> {
     Some(Model { tensors, metadata: Some(Map::new().into()), checksums_hold })
 }
 
-/// An array; none if its type is no number.
+/// Reads an array; the inner `None` means that its elements are not numbers.
 fn array_of(name: &str, file: &[u8]) -> Option<Option<Tensor>> {
     let mut input = Input::new(file, 6);
     let major = input.u8()?;
@@ -71,7 +71,7 @@ fn array_of(name: &str, file: &[u8]) -> Option<Option<Tensor>> {
     let size = usize::try_from(*size).ok()?;
     let mut bytes = Vec::with_capacity(values.len());
     for position in 0..values.len() / size {
-        // The place of an element in C order, as a place in the file.
+        // Convert the index of an element in C order to its index in the file.
         let (mut left, mut from) = (position as u64, position as u64);
         if is_fortran {
             let index = shape.iter().rev().map(|dim| {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Input, Model, Tensor, float, nbytes, part};
 
-/// The types of numbers, from number 1 on, with the bytes of one.
+/// The numeric types, from number 1 on, with the size of a number in bytes.
 const TYPES: [(&str, u64); 12] = [
     ("i8", 1),
     ("i16", 2),
@@ -20,7 +20,7 @@ const TYPES: [(&str, u64); 12] = [
     ("bool", 1),
 ];
 
-/// Name and bits of the types from 16 on.
+/// Name and number of bits of the types from 16 on.
 const LATER: [(&str, u64); 10] = [
     ("bf16", 16),
     ("f8_e5m2", 8),
@@ -52,7 +52,7 @@ pub(super) fn read(file: &[u8]) -> Option<Model> {
     Some(Model { tensors, metadata: Some(metadata.into()), checksums_hold: true })
 }
 
-/// Text, and its padding to a multiple of 8 from where it begins.
+/// Reads text, and its padding to a multiple of 8 from its start.
 fn text(input: &mut Input<'_>) -> Option<String> {
     let len = u64::from(input.u32()?);
     let text = input.text(len)?;
@@ -102,28 +102,28 @@ fn value(kind: u32, payload: &[u8]) -> Option<Value> {
     })
 }
 
-/// The type of a number from 16 on.
+/// Returns the type with a number from 16 on.
 fn later(kind: u32) -> Option<&'static (&'static str, u64)> {
     LATER.get((kind as usize).checked_sub(16)?)
 }
 
-/// The bytes that so many elements of some bits take. The bits may be more than 64 bits count.
+/// Returns the number of bytes that elements of some bits take. The number of bits may not fit 64 bits.
 fn packed_nbytes(count: u64, bits: u64) -> Option<u64> {
     u64::try_from((u128::from(count) * u128::from(bits)).div_ceil(8)).ok()
 }
 
-/// The bits of an element, bit by bit.
+/// Returns the bits of an element, read bit by bit.
 fn code(bytes: &[u8], number: u64, bits: u64) -> u32 {
     let bit = |at: u64| u32::from(bytes[usize::try_from(at / 8).expect("an index")] >> (at % 8) & 1);
     (0..bits).fold(0, |code, n| code | bit(number * bits + n) << n)
 }
 
-/// The number that a code stands for.
+/// Returns the number for which a code stands.
 fn small(name: &str, bits: u64, code: u32) -> Value {
     let signed = i64::from(code) - if code >> (bits - 1) == 1 { 1 << bits } else { 0 };
     match name {
         "bf16" => float(f32::from_bits(code << 16).into()),
-        // The upper half of a binary16.
+        // The code is the upper half of a binary16.
         "f8_e5m2" => float(half(u16::try_from(code << 8).expect("16 bits"))),
         "t1" => (2 * i64::from(code) - 1).into(),
         _ if name.starts_with('u') => code.into(),
@@ -148,7 +148,7 @@ fn number(name: &str, input: &mut Input<'_>) -> Option<Value> {
     })
 }
 
-/// The number that an IEEE 754 binary16 stands for.
+/// Returns the number for which an IEEE 754 binary16 stands.
 fn half(bits: u16) -> f64 {
     let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
     let size = match exponent {

@@ -1,8 +1,9 @@
-//! BLAKE3 and outboards, by their documents and nothing else: a hash of 32-bit words at a time, and a check from the top down.
+//! BLAKE3 and outboards, written only from their documents: a hash of 32-bit words at a time, and a check
+//! from the top down.
 
 #![allow(clippy::cast_possible_truncation, reason = "words of a counter, and lengths below a block")]
 
-/// The bytes of a group.
+/// The size of a group in bytes.
 const GROUP: usize = 16 << 10;
 const CHUNK: usize = 1 << 10;
 const BLOCK: usize = 64;
@@ -75,13 +76,14 @@ fn first_value() -> Value {
     value
 }
 
-/// A parent.
+/// Returns the value of a parent.
 fn parent(left: &Value, right: &Value, is_root: bool) -> Value {
     let flags = PARENT | if is_root { ROOT } else { 0 };
     compress(&first_value(), &[&left[..], right].concat(), 0, flags)
 }
 
-/// The left half: the largest power of two of `unit`s that leaves something.
+/// Returns the length of the left half: the largest power of two of `unit`s that leaves something for the
+/// right.
 fn left_len(len: usize, unit: usize) -> usize {
     let mut left = unit;
     while left * 2 < len {
@@ -90,7 +92,7 @@ fn left_len(len: usize, unit: usize) -> usize {
     left
 }
 
-/// A subtree that begins at byte `at` of the input.
+/// Returns the value of a subtree that begins at byte `at` of the input.
 fn subtree(bytes: &[u8], at: usize, is_root: bool) -> Value {
     if bytes.len() > CHUNK {
         let (left, right) = bytes.split_at(left_len(bytes.len(), CHUNK));
@@ -107,12 +109,12 @@ fn subtree(bytes: &[u8], at: usize, is_root: bool) -> Value {
     value
 }
 
-/// The parents over so many bytes.
+/// Returns the number of parents over `len` bytes.
 fn parents(len: usize) -> usize {
     len.div_ceil(GROUP).saturating_sub(1)
 }
 
-/// The BLAKE3 of a file, and its outboard.
+/// Returns the BLAKE3 of a file, and its outboard.
 #[must_use]
 pub fn outboard(file: &[u8]) -> (Value, Vec<u8>) {
     fn go(bytes: &[u8], at: usize, is_root: bool, out: &mut Vec<u8>) -> Value {
@@ -131,7 +133,7 @@ pub fn outboard(file: &[u8]) -> (Value, Vec<u8>) {
     (go(file, 0, true, &mut out), out)
 }
 
-/// A range of a file, if hash and outboard prove it.
+/// Returns a range of a file, if hash and outboard prove it.
 #[must_use]
 pub fn proved(file: &[u8], outboard: &[u8], hash: &Value, start: usize, end: usize) -> Option<Vec<u8>> {
     struct Check<'a> {

@@ -1,4 +1,5 @@
-//! Pickles of Python: every opcode as Python's documentation (`pickletools`) describes it, and no calls.
+//! Reads Python's pickles: every opcode as Python's documentation (`pickletools`) describes it, without
+//! making calls.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,7 +9,7 @@ use super::Input;
 
 pub(super) type Ref = Rc<Object>;
 
-/// An object of Python. What can be changed later is in a cell.
+/// An object of Python. Content that can be changed later is in a cell.
 #[derive(Debug)]
 pub(super) enum Object {
     None,
@@ -19,16 +20,16 @@ pub(super) enum Object {
     Text(Vec<u8>),
     Bytes,
     Tuple(Vec<Ref>),
-    /// A list or set.
+    /// A list or a set.
     List(RefCell<Vec<Ref>>),
     Dict(RefCell<Vec<(Ref, Ref)>>),
     Global(Vec<u8>, Vec<u8>),
     Call(Called),
-    /// What is outside of the pickle.
+    /// An object outside of the pickle.
     Persistent(Ref),
 }
 
-/// A call, and what is done to what it returns.
+/// A call, and the changes that are made to its result.
 #[derive(Debug)]
 pub(super) struct Called {
     pub(super) callee: Ref,
@@ -59,7 +60,8 @@ impl Object {
 pub(super) struct Pickle {
     pub(super) made: Ref,
     pub(super) len: usize,
-    /// The modules and names of functions and classes whose attributes are set: they do not do what they did.
+    /// The modules and names of functions and classes whose attributes are set, so that their behaviour may
+    /// have changed.
     pub(super) changed: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -114,7 +116,7 @@ impl Machine<'_> {
         self.stack.push(Rc::new(object));
     }
 
-    /// What is above the last mark.
+    /// Takes the objects above the last mark.
     fn above(&mut self) -> Option<Vec<Ref>> {
         let below = self.outer.pop()?;
         Some(std::mem::replace(&mut self.stack, below))
@@ -153,7 +155,7 @@ impl Machine<'_> {
         Some(())
     }
 
-    /// One opcode. Returns what STOP takes.
+    /// Executes one opcode. Returns the object that STOP takes.
     fn step(&mut self) -> Option<Option<Ref>> {
         match self.input.u8()? {
             b'.' => return self.stack.pop().map(Some),
@@ -198,7 +200,7 @@ impl Machine<'_> {
         Some(None)
     }
 
-    /// Numbers and texts.
+    /// Executes opcodes of numbers and texts.
     fn plain(&mut self, opcode: u8) -> Option<bool> {
         let object = match opcode {
             b'N' => Object::None,
@@ -332,7 +334,7 @@ fn number(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(line).ok()?.trim().parse().ok()
 }
 
-/// An integer of any length, least significant byte first.
+/// Reads an integer of any length, least significant byte first.
 fn in_complement(digits: &[u8]) -> Option<i128> {
     let is_negative = digits.last().is_some_and(|last| last & 0x80 != 0);
     let mut number: i128 = if is_negative { -1 } else { 0 };
@@ -342,7 +344,7 @@ fn in_complement(digits: &[u8]) -> Option<i128> {
     Some(number)
 }
 
-/// Text between quotes, with the escapes of Python's bytes.
+/// Reads text between quotes, with the escapes of Python's bytes.
 fn quoted(line: &[u8]) -> Option<Vec<u8>> {
     let line = line.trim_ascii_end();
     let (open, close) = (line.first()?, line.last()?);
@@ -380,7 +382,7 @@ fn quoted(line: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Latin-1 with `\u` and `\U`.
+/// Decodes Latin-1 with `\u` and `\U`.
 fn escaped(line: &[u8]) -> Option<String> {
     let chars: Vec<char> = line.iter().map(|&byte| char::from(byte)).collect();
     let (mut out, mut at) = (String::new(), 0);

@@ -1,4 +1,4 @@
-//! Checkpoints of PyTorch: the archive and the older stream.
+//! Reads checkpoints of PyTorch: the archive and the older stream.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ fn archive(file: &[u8]) -> Option<Model> {
     let prefix = pickle.name.strip_suffix("/data.pkl")?;
     let named = |name: &str| members.iter().find(|member| member.name == format!("{prefix}/{name}"));
     let is_big_endian = named("byteorder").is_some_and(|member| member.content.trim_ascii() == b"big");
-    // As far as it decompresses.
+    // The content as far as it decompresses.
     let storage = |key: &str, _: &[Storage]| Some(named(&format!("data/{key}"))?.content.clone());
     let read = pickle::read(&pickle.content)?;
     let holds = |member: &Member| {
@@ -54,7 +54,7 @@ fn stream(file: &[u8]) -> Option<Model> {
     Walk::new(object).model(object, storage, false, true)
 }
 
-/// A storage that a tensor is in.
+/// A storage that contains a tensor.
 #[derive(Clone)]
 struct Storage {
     key: String,
@@ -66,14 +66,15 @@ struct View {
     name: String,
     storage: Storage,
     dtype: &'static str,
-    /// The bytes of an element and of a number in it.
+    /// The size of an element and of each number in it, in bytes.
     sizes: (u64, usize),
     start: u64,
     shape: Vec<u64>,
     strides: Vec<u64>,
 }
 
-/// A type of elements: of storages, of tensors, ours, and the bytes of an element and of a number in it.
+/// An element type: its name as a storage class, its names as a tensor dtype, our name, and the size of an
+/// element and of each number in it, in bytes.
 type Row = (&'static str, &'static [&'static str], &'static str, u64, usize);
 
 const TYPES: [Row; 19] = [
@@ -138,7 +139,7 @@ impl<'a> Walk<'a> {
         Some(Model { tensors, metadata: Some(self.metadata.into()), checksums_hold })
     }
 
-    /// Module and name of what an object names, unless it was changed.
+    /// Returns the module and name to which an object refers, unless it was changed.
     fn global(&self, object: &Object) -> Option<(String, String)> {
         let Object::Global(module, name) = object else { return None };
         let is_changed = self.changed.iter().any(|changed| (&changed.0, &changed.1) == (module, name));
@@ -164,7 +165,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Whether a tensor is in an object.
+    /// Checks whether an object contains a tensor.
     fn holds(&self, object: &Ref) -> bool {
         let (mut seen, mut left) = (HashSet::new(), vec![object.clone()]);
         while let Some(object) = left.pop() {
@@ -190,7 +191,7 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// The items of a dictionary of any class.
+    /// Returns the items of a dictionary of any class.
     fn items(&self, object: &Object) -> Option<Vec<(Ref, Ref)>> {
         match object {
             Object::Dict(items) => Some(items.borrow().clone()),
@@ -225,7 +226,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The tensors and values in an object that holds tensors.
+    /// Adds the tensors and values in an object that contains tensors.
     fn inside(&mut self, object: &Ref, path: &str) -> Option<()> {
         if let Some(items) = self.items(object) {
             return items.iter().try_for_each(|(key, value)| self.item(path, key, value));
@@ -245,7 +246,7 @@ impl<'a> Walk<'a> {
         let states: Vec<Ref> = match &states[..] {
             [] => Vec::new(),
             [one] => vec![one.clone()],
-            // As one value in another.
+            // Several states are treated as one nested value.
             [first, more @ ..] => vec![
                 more.iter()
                     .fold(first.clone(), |all, state| Rc::new(Object::Tuple(vec![all, state.clone()]))),
@@ -286,7 +287,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A value as JSON, if it is plain.
+    /// Returns a value as JSON, if it is plain.
     fn value(&self, object: &Ref) -> Option<Value> {
         Some(match &**object {
             Object::None => Value::Null,
@@ -340,7 +341,7 @@ impl<'a> Walk<'a> {
         Some(map.into())
     }
 
-    /// What plain classes make.
+    /// Returns the value that a call of a plain class makes.
     fn built(&self, call: &Called) -> Option<Value> {
         let (module, name) = self.global(&call.callee)?;
         let arguments = call.arguments.members()?;
@@ -373,7 +374,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds the tensor that an object is; says whether it is one.
+    /// Adds the tensor if the object is one. Returns whether it is.
     fn tensor_at(&mut self, object: &Ref, path: &str) -> Option<bool> {
         let mut view = match &**object {
             Object::Persistent(id) => self.lone(id)?,
@@ -411,7 +412,7 @@ impl<'a> Walk<'a> {
         Some(View { name: String::new(), storage, dtype, sizes: (size, number), start, shape, strides })
     }
 
-    /// A storage by itself.
+    /// Returns a storage itself as a tensor.
     fn lone(&mut self, id: &Ref) -> Option<View> {
         let (storage, class, start) = self.storage(id)?;
         let (.., dtype, size, number) = class.copied().unwrap_or(("", &[], "u8", 1, 1));
@@ -427,7 +428,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The numbers of a tuple or of a torch.Size.
+    /// Returns the numbers of a tuple or of a torch.Size.
     fn counts(&self, object: &Ref) -> Option<Vec<u64>> {
         let members = match &**object {
             Object::Call(call) => call.arguments.members()?.first()?.members()?,
@@ -436,7 +437,7 @@ impl<'a> Walk<'a> {
         members.iter().map(count).collect()
     }
 
-    /// A storage, the type of its elements, and where a view of it begins.
+    /// Returns a storage, the type of its elements, and the position at which a view of it begins.
     fn storage(&mut self, id: &Ref) -> Option<(Storage, Option<&'static Row>, u64)> {
         let id = id.members()?;
         let [_, class, key, _, elements, more @ ..] = &id[..] else { return None };
@@ -477,7 +478,7 @@ fn count(object: &Ref) -> Option<u64> {
     }
 }
 
-/// The elements of a view one by one.
+/// Copies the elements of a view one by one.
 fn gathered(view: &View, storage: &[u8], is_big_endian: bool) -> Option<Vec<u8>> {
     let (size, number) = view.sizes;
     let total = nbytes(&view.shape, 1, size)?;

@@ -5,11 +5,11 @@ use std::process::Command;
 
 use super::{Response, Running, request};
 
-/// The variable that names a folder below which `node_modules` has azurite.
+/// The variable that names a folder whose `node_modules` has azurite.
 const VARIABLE: &str = "MODELFMT_SERVERS_AZURE";
 
-/// Says where it listens, and ends when its standard input does. It knows no newer version of the protocol than its own, which
-/// matters to it alone.
+/// Prints the address at which it listens, and ends when its standard input ends. It does not check the
+/// version of the protocol, because clients may use a newer one than Azurite knows.
 const SCRIPT: &str = "
 const say = console.log;
 console.log = text => { const at = /successfully listens on http:..(\\S+)/.exec(text); if (at) say(at[1]); };
@@ -20,10 +20,10 @@ process.argv = ['node', 'azurite-blob', ...options.split(' ')];
 require(process.cwd() + '/node_modules/azurite/dist/src/blob/main.js');
 ";
 
-/// The account that every emulator has, with the key that its documentation prints.
+/// The account that every emulator has, with the key from its documentation.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/// A signature by that key which allows everything, so that no test has to sign.
+/// A signature by that key that allows everything, so that tests need not sign.
 const ALLOWED: &str = "sv=2019-12-12&ss=b&srt=sco&sp=rwdlac&se=2099-01-01T00%3A00%3A00Z&spr=https%2Chttp&\
     sig=0inStVod1SiNNw%2FCJ4fRrpJIdRZAadbisT7bZCD4KQs%3D";
 
@@ -35,7 +35,7 @@ pub struct Azure {
 }
 
 impl Azure {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Panics
     /// If Azurite is not installed, or does not start.
@@ -49,7 +49,7 @@ impl Azure {
         Self { address: process.first_line.trim().to_owned(), _process: process }
     }
 
-    /// The environment of a program that is to use this server.
+    /// Returns the environment for a program that uses this server.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
@@ -73,7 +73,7 @@ impl Azure {
         assert_eq!(made.status, 201, "{}", made.head);
     }
 
-    /// Puts a blob there.
+    /// Uploads a blob.
     ///
     /// # Panics
     /// If the server refuses.
@@ -83,7 +83,7 @@ impl Azure {
         assert_eq!(put.status, 201, "{}", put.head);
     }
 
-    /// The bytes of a blob, if it is there.
+    /// Returns the bytes of a blob, if it exists.
     #[must_use]
     pub fn get(&self, container: &str, key: &str) -> Option<Vec<u8>> {
         let response = self.request("GET", &format!("{container}/{key}"), "", "", b"");

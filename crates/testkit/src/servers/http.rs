@@ -1,30 +1,31 @@
-//! The least of an HTTP client: what tests ask of a server must not go through the code that they test.
+//! A minimal HTTP client, because requests of a test must not go through the code under test.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Debug)]
 pub struct Response {
     /// The status, such as 200.
     pub status: u16,
-    /// The lines of its head.
+    /// The lines of the head.
     pub head: String,
-    /// What follows, as it was sent.
+    /// The body, as it was sent.
     pub body: Vec<u8>,
 }
 
-/// Sends one request to `address`, such as `127.0.0.1:80`. `head` is further lines, each with its line end.
+/// Sends one request to `address`, such as `127.0.0.1:80`. `head` is further header lines, each with its line
+/// end.
 ///
 /// # Panics
-/// If the server cannot be reached, or its answer is none.
+/// If the server cannot be reached, or its answer is not HTTP.
 #[must_use]
 pub fn request(address: &str, method: &str, target: &str, head: &str, body: &[u8]) -> Response {
     let mut stream = TcpStream::connect(address).unwrap_or_else(|e| panic!("{address}: {e}"));
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
     let length = body.len();
-    // By HTTP/1.0 a body comes in one piece and ends with the connection.
+    // With HTTP/1.0, a body comes in one piece and ends with the connection.
     let start =
         format!("{method} {target} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {length}\r\n{head}\r\n");
     stream

@@ -1,5 +1,5 @@
-//! Real servers on a free port of this machine, for tests that read and write over a network. A server ends with the test process,
-//! however that ends: it waits on a pipe from it.
+//! Real servers on a free port of this machine, for tests that read and write over a network. A server ends
+//! with the test process, however that ends, because it waits on a pipe from the test.
 
 mod azure;
 mod http;
@@ -18,14 +18,14 @@ pub use s3::S3;
 #[derive(Debug)]
 struct Running {
     child: Child,
-    /// As long as this is open, the server runs.
+    /// The server runs as long as this is open.
     input: Option<ChildStdin>,
-    /// What it said first.
+    /// The first line that the server printed.
     first_line: String,
 }
 
 impl Running {
-    /// Starts a program that says a line when it is ready, and ends when its standard input does.
+    /// Starts a program that prints a line when it is ready, and ends when its standard input ends.
     fn start(mut command: Command) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();

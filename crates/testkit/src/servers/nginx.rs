@@ -1,4 +1,4 @@
-//! nginx, as the system installs it.
+//! Runs nginx, as the system installs it.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use super::Running;
 /// How long the log may lag behind the answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts nginx, says so when it listens, and ends it when standard input ends.
+/// Starts nginx, prints a line when it listens, and ends it when standard input ends.
 const SCRIPT: &str = r#"
 "$1" -p "$2" -c "$2/nginx.conf" -e "$2/error.log" &
 server=$!
@@ -24,7 +24,7 @@ done
 cat >/dev/null
 "#;
 
-/// Makes an authority, and a certificate by it.
+/// Makes a certificate authority, and a certificate signed by it.
 const CERTIFICATE: &str = r#"
 set -e
 new="openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
@@ -34,7 +34,7 @@ echo "subjectAltName=IP:127.0.0.1" > names
 openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 1 -extfile names -out cert.pem
 "#;
 
-/// A web server that sends the files of a folder, by ranges too.
+/// A web server that sends the files of a folder, also by ranges.
 #[derive(Debug)]
 pub struct Nginx {
     address: String,
@@ -48,18 +48,19 @@ pub struct Nginx {
 pub struct Request {
     /// The method and the path.
     pub what: String,
-    /// The header `Range`, or nothing.
+    /// The header `Range`, or empty.
     pub range: String,
-    /// The header `If-Match`, or nothing.
+    /// The header `If-Match`, or empty.
     pub if_match: String,
     /// The status of the answer.
     pub status: u16,
-    /// The bytes of its body.
+    /// The number of bytes of its body.
     pub nbytes: u64,
 }
 
 impl Nginx {
-    /// Starts one over the files of `folder`, which has to be an absolute path; `work` is an empty folder for what it writes.
+    /// Starts a server for the files of `folder`, which has to be an absolute path. `work` is an empty folder
+    /// for the server's own files.
     ///
     /// # Panics
     /// If there is no nginx, or it does not start.
@@ -68,11 +69,11 @@ impl Nginx {
         Self::start_with(folder, work, "http", "")
     }
 
-    /// As [`start`](Self::start), with TLS. Its certificate is of the address 127.0.0.1, for a day, by an authority that nobody trusts but
-    /// who is told of [`authority`](Self::authority).
+    /// Like [`start`](Self::start), with TLS. Its certificate is for the address 127.0.0.1 and valid for a
+    /// day. Only clients that are given the [`authority`](Self::authority) trust it.
     ///
     /// # Panics
-    /// As [`start`](Self::start); if there is no `openssl`.
+    /// Like [`start`](Self::start), and if there is no `openssl`.
     #[must_use]
     pub fn start_tls(folder: &Path, work: &Path) -> Self {
         let made = Command::new("sh").args(["-c", CERTIFICATE]).current_dir(work).output();
@@ -91,7 +92,7 @@ impl Nginx {
                 .expect("a configuration");
             let mut command = Command::new("sh");
             command.args(["-c", SCRIPT, "sh"]).arg(program()).arg(work).stderr(std::process::Stdio::null());
-            // Another process may have taken the port meanwhile.
+            // Another process may have taken the port in the meantime.
             if let Ok(process) = Running::start(command)
                 && TcpStream::connect(&address).is_ok()
             {
@@ -102,22 +103,23 @@ impl Nginx {
         panic!("nginx does not start: {log}");
     }
 
-    /// Where it listens, as `http://127.0.0.1:PORT`, or `https` with TLS.
+    /// Returns the address at which it listens, as `http://127.0.0.1:PORT`, or `https` with TLS.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// The certificate of the authority, for a server with TLS.
+    /// Returns the path of the authority's certificate, for a server with TLS.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.work.join("ca.pem")
     }
 
-    /// The requests that it has answered, in order. It notes them after it has answered, so this waits until there are so many.
+    /// Returns the requests that the server has answered, in order. It logs requests after answering them, so
+    /// this waits until there are `at_least` of them.
     ///
     /// # Panics
-    /// If there are fewer after some seconds.
+    /// If there are fewer after a minute.
     #[must_use]
     pub fn requests(&self, at_least: usize) -> Vec<Request> {
         let begun = Instant::now();
@@ -133,7 +135,7 @@ impl Nginx {
     }
 }
 
-/// A line of the log, if it is complete.
+/// Parses a line of the log, if it is complete.
 fn logged(line: &str) -> Option<Request> {
     let mut parts = line.strip_suffix('\n')?.split('\t').map(str::to_owned);
     Some(Request {
@@ -160,7 +162,8 @@ http {{
     )
 }
 
-/// Debian has it where only the path of the administrator leads.
+/// Returns the path of nginx, which Debian installs in a folder that may only be in the administrator's
+/// `PATH`.
 fn program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);

@@ -1,14 +1,14 @@
-//! An S3 server: moto, from PyPI.
+//! Runs an S3 server: moto, from PyPI.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use super::{Response, Running, request};
 
-/// The variable that names an interpreter which can import moto.
+/// The variable that names a Python interpreter that can import moto.
 const VARIABLE: &str = "MODELFMT_SERVERS_PYTHON";
 
-/// Says where it listens, and ends when its standard input does.
+/// Prints the address at which it listens, and ends when its standard input ends.
 const SCRIPT: &str = "
 import logging, os, sys
 from moto.server import ThreadedMotoServer
@@ -20,11 +20,12 @@ sys.stdin.read()
 os._exit(0)
 ";
 
-/// The server looks whether there is a signature, not what it says: what is not signed reads nothing of a bucket.
+/// The server only checks that there is a signature, not that it is right. Unsigned requests cannot read a
+/// bucket.
 const AUTHORIZATION: &str = "Authorization: AWS4-HMAC-SHA256 \
     Credential=test-key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0\r\n";
 
-/// A server that speaks S3 and keeps its buckets in memory. It takes any credentials.
+/// A server that speaks S3 and keeps its buckets in memory. It accepts any credentials.
 #[derive(Debug)]
 pub struct S3 {
     address: String,
@@ -32,7 +33,7 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Panics
     /// If moto is not installed, or does not start.
@@ -46,13 +47,13 @@ impl S3 {
         Self { address: process.first_line.trim().to_owned(), _process: process }
     }
 
-    /// Where it listens, as `http://127.0.0.1:PORT`.
+    /// Returns the address at which it listens, as `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The environment of a program that is to use this server, and asks no cloud for anything.
+    /// Returns the environment for a program that uses this server and no cloud.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
@@ -65,10 +66,10 @@ impl S3 {
         ]
     }
 
-    /// A request that is signed, as [`request`](super::request()).
+    /// Sends a signed request, like [`request`](super::request()).
     ///
     /// # Panics
-    /// As there.
+    /// Like [`request`](super::request()).
     #[must_use]
     pub fn request(&self, method: &str, target: &str, head: &str, body: &[u8]) -> Response {
         request(&self.address, method, target, &format!("{AUTHORIZATION}{head}"), body)
@@ -82,7 +83,7 @@ impl S3 {
         assert_eq!(self.request("PUT", &format!("/{bucket}"), "", b"").status, 200);
     }
 
-    /// Puts an object there.
+    /// Uploads an object.
     ///
     /// # Panics
     /// If the server refuses.
@@ -90,34 +91,34 @@ impl S3 {
         assert_eq!(self.request("PUT", &format!("/{bucket}/{}", encoded(key)), "", body).status, 200);
     }
 
-    /// The bytes of an object, if it is there.
+    /// Returns the bytes of an object, if it exists.
     #[must_use]
     pub fn get(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
         let response = self.request("GET", &format!("/{bucket}/{}", encoded(key)), "", b"");
         (response.status == 200).then_some(response.body)
     }
 
-    /// The keys of a bucket, in order.
+    /// Returns the keys of a bucket, in order.
     #[must_use]
     pub fn keys(&self, bucket: &str) -> Vec<String> {
         values(&self.request("GET", &format!("/{bucket}?list-type=2"), "", b""), "Key")
     }
 
-    /// The keys for which parts were uploaded that are no object yet.
+    /// Returns the keys of uploads whose parts have not been completed to an object.
     #[must_use]
     pub fn unfinished_uploads(&self, bucket: &str) -> Vec<String> {
         values(&self.request("GET", &format!("/{bucket}?uploads"), "", b""), "Key")
     }
 }
 
-/// A key as part of a URL.
+/// Encodes a key as part of a URL.
 fn encoded(key: &str) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(byte);
     let byte = |byte: u8| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     key.bytes().map(byte).collect()
 }
 
-/// What stands in the elements of that name.
+/// Returns the contents of the elements with this name.
 fn values(response: &Response, name: &str) -> Vec<String> {
     assert_eq!(response.status, 200, "{}", response.head);
     let text = String::from_utf8_lossy(&response.body);

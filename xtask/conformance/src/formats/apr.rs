@@ -6,7 +6,7 @@ use testkit::{crc32, patched};
 use super::aero::zstd;
 use crate::suite::{Format, Reading, bytes};
 
-/// Code, name, and the bytes for so many elements.
+/// Code, name, and how many elements take how many bytes.
 type Row = (u8, &'static str, u64, usize);
 
 const DTYPES: [Row; 15] = [
@@ -50,7 +50,7 @@ impl Entry {
     }
 }
 
-/// A file, to be changed before it is built.
+/// A file that can be changed before it is built.
 #[derive(Clone)]
 struct File {
     magic: [u8; 4],
@@ -129,13 +129,13 @@ impl File {
     }
 }
 
-/// The file with the CRC-32 of all of it at its end.
+/// Appends the CRC-32 of the whole file.
 fn footed(mut file: Vec<u8>) -> Vec<u8> {
     file.extend(crc32(&file).to_le_bytes());
     file
 }
 
-/// Two tensors of bytes: `a` of 5, `b` of 3.
+/// Makes a file with two tensors of bytes: `a` of 5, `b` of 3.
 fn two() -> File {
     File::new().tensor("a", 7, &[5], &bytes(5)).tensor("b", 7, &[3], &bytes(3))
 }
@@ -352,7 +352,7 @@ fn sound(f: &mut Format) {
     );
 }
 
-/// LZ4: one sequence that is all literals.
+/// Makes an LZ4 block of one sequence, all literals.
 pub(super) fn literals(content: &[u8]) -> Vec<u8> {
     let mut out = vec![0xf0];
     let mut left = content.len() - 15;

@@ -39,7 +39,7 @@ fn u8s(name: &str, offset: u64, size: u64) -> Entry {
     Entry { name: name.as_bytes().to_vec(), dtype: 7, dims: vec![size], offset, size, raw_size: 0, flags: 0 }
 }
 
-/// A file, to be changed before it is built.
+/// A file that can be changed before it is built.
 #[derive(Clone)]
 struct File {
     flags: u32,
@@ -52,7 +52,7 @@ struct File {
 }
 
 impl File {
-    /// One tensor, aligned to 64.
+    /// Makes a file with one tensor, aligned to 64.
     fn of(name: &str, dtype: u8, dims: &[u64], values: &[u8]) -> Self {
         let entry = Entry { dtype, dims: dims.to_vec(), ..u8s(name, 0, values.len() as u64) };
         let flags = if dtype >= 16 { 0b100_0010 } else { 0b10 };
@@ -107,7 +107,7 @@ impl File {
     }
 }
 
-/// The bytes with a footer that is right.
+/// Appends a correct footer.
 fn footed(mut file: Vec<u8>) -> Vec<u8> {
     file.extend(crc32(&file).to_le_bytes());
     file.extend(b"2RPA");
@@ -115,12 +115,12 @@ fn footed(mut file: Vec<u8>) -> Vec<u8> {
     file
 }
 
-/// The bytes with another CRC in the footer, for what was changed.
+/// Replaces the footer by a correct one, after a change.
 fn sealed(file: &[u8]) -> Vec<u8> {
     footed(file[..file.len() - 16].to_vec())
 }
 
-/// Two tensors of bytes: `a` of 5, `b` of 3.
+/// Makes a file with two tensors of bytes: `a` of 5, `b` of 3.
 fn two() -> File {
     let mut file = File::of("a", 7, &[5], &bytes(5));
     file.data.resize(64, 0);
@@ -129,7 +129,7 @@ fn two() -> File {
     file
 }
 
-/// A tensor of 65,546 bytes in two blocks.
+/// Makes a file with a tensor of 65,546 bytes in two blocks, and returns the tensor's bytes too.
 fn compressed() -> (File, Vec<u8>) {
     let values: Vec<u8> = bytes(251).into_iter().cycle().take(65_546).collect();
     let mut data = Vec::new();
@@ -427,7 +427,7 @@ fn entries(f: &mut Format) {
     }
 }
 
-/// Flags that do not say what the file is, and padding.
+/// Adds files with wrong flags, reserved fields, offsets and padding.
 fn promises(f: &mut Format) {
     let b = |change: fn(&mut Entry)| changed(|file| change(&mut file.entries[1]));
     let flags = |flags: u32| changed(|file| file.flags = flags);

@@ -1,7 +1,8 @@
 //! Reads and writes APR files with aprender's own crate.
 //!
-//! `read FILE…` prints one JSON object a file: its metadata as the crate understands them, and its tensors with their bytes in
-//! hex. `write SPECS FOLDER` writes a file for each model that the JSON list SPECS describes, named by its number.
+//! `read FILE…` prints one JSON object for each file: its metadata as the crate understands it, and its
+//! tensors with their bytes in hex. `write SPECS FOLDER` writes a file for each model in the JSON list SPECS,
+//! named by its number.
 
 use std::error::Error;
 use std::fs;
@@ -49,7 +50,7 @@ fn read(path: &str) -> Result<Value> {
     }))
 }
 
-/// A writer of the crate, of which there are two.
+/// One of the two writers of the crate.
 enum Writer {
     Whole(AprV2Writer),
     Streaming(AprV2StreamingWriter),
@@ -68,7 +69,7 @@ fn write(spec: &Value, path: &Path) -> Result<()> {
         let bytes = unhex(tensor["bytes"].as_str().ok_or("bytes")?)?;
         let floats: Vec<f32> =
             bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        // Quantized by the crate itself, from floats.
+        // Whether the crate itself quantizes the tensor, from floats.
         let is_encoded = tensor["encode"].as_bool() == Some(true);
         match (&mut writer, dtype) {
             (Writer::Whole(writer), TensorDType::AprQ4) if is_encoded => {

@@ -1,7 +1,8 @@
-//! Makes outboards and checks files by them with the crate bao-tree.
+//! Makes outboards, and checks files by them, with the crate bao-tree.
 //!
-//! `make FILE…` writes `FILE.bao-tree` beside each file and prints a line with the hash. `check LIST` goes through the lines of a
-//! text, `HASH FILE OUTBOARD` each, and prints for each which bytes of the file pass, as `START..END` in ascending order.
+//! `make FILE…` writes `FILE.bao-tree` next to each file and prints a line with the hash. `check LIST` reads
+//! a text with lines `HASH FILE OUTBOARD`, and prints for each line which bytes of the file pass, as
+//! `START..END` in ascending order.
 
 use std::error::Error;
 use std::fs;
@@ -12,7 +13,7 @@ use bao_tree::{BaoTree, BlockSize, ChunkNum, ChunkRanges};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Groups of 16 KiB.
+/// Chunk groups of 16 KiB.
 const BLOCK: BlockSize = BlockSize::from_chunk_log(4);
 
 fn main() -> Result<()> {
@@ -46,7 +47,7 @@ fn check(line: &str) -> Result<String> {
             _ => passes.push((start, end)),
         }
     }
-    // What it sends to others passes too, and nothing else is sent.
+    // The encoder validates what it sends, and must accept these ranges too.
     for &(start, end) in &passes {
         let chunks = ChunkRanges::from(ChunkNum::full_chunks(start)..ChunkNum::chunks(end));
         encode_ranges_validated(&file[..], &outboard, &chunks, &mut Vec::new())?;

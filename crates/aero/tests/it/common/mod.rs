@@ -1,4 +1,4 @@
-//! Files for tests, good and bad.
+//! Good and bad files for the tests.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::indexing_slicing,
@@ -16,22 +16,22 @@ use aero::{
 };
 use testkit::{CountingSource, bounded};
 
-/// MJSN of a small model.
+/// Returns the MJSN of a small model.
 pub(crate) fn metadata() -> Object {
     object([("model_name", "tiny".into()), ("architecture", "demo".into()), ("layers", 2.into())])
 }
 
-/// A map.
+/// Returns an object with these pairs.
 pub(crate) fn object<const N: usize>(pairs: [(&str, Value); N]) -> Object {
     Object::from_iter(pairs)
 }
 
-/// Bytes without a pattern.
+/// Returns bytes without a pattern.
 pub(crate) fn noise(nbytes: usize, seed: usize) -> Vec<u8> {
     (0..nbytes).map(|i| ((i ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
 }
 
-/// A model of these tensors of bytes, named `t0` and so on.
+/// Writes a model with byte tensors of these sizes, named `t0` and so on.
 pub(crate) fn model(sizes: &[usize], options: &WriteOptions) -> Vec<u8> {
     let specs = sizes
         .iter()
@@ -44,7 +44,7 @@ pub(crate) fn model(sizes: &[usize], options: &WriteOptions) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// A file of these chunks: type, name, flags, content. Hashes are right.
+/// Writes a file with these chunks (type, name, flags, content) and correct hashes.
 pub(crate) fn file(chunks: &[(&[u8; 4], &str, u32, &[u8])]) -> Vec<u8> {
     let new = |&(fourcc, name, flags, _): &(&[u8; 4], &str, u32, &[u8])| {
         NewChunk::new(FourCC(*fourcc), name).with_flags(ChunkFlags(flags))
@@ -60,17 +60,17 @@ pub(crate) fn file(chunks: &[(&[u8; 4], &str, u32, &[u8])]) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// A file with a shard of 256 bytes and this tensor index.
+/// Returns a file with a shard of 256 bytes and this tensor index.
 pub(crate) fn with_index(content: &[u8]) -> Vec<u8> {
     file(&[(b"WTSH", "weights.shard0", 2, &noise(256, 0)), (b"TIDX", "tensors", 4, content)])
 }
 
-/// A tree as MessagePack.
+/// Encodes a tree as MessagePack.
 pub(crate) fn msgpack(tree: impl Into<Value>) -> Vec<u8> {
     rmp_serde::to_vec(&tree.into()).unwrap()
 }
 
-/// An entry of a tensor index: f32 [2, 3] at byte 64 of shard 0.
+/// Returns an entry of a tensor index: f32 [2, 3] at byte 64 of shard 0.
 pub(crate) fn entry(name: &str) -> Object {
     object([
         ("name", name.into()),
@@ -83,23 +83,23 @@ pub(crate) fn entry(name: &str) -> Object {
     ])
 }
 
-/// The same entry with another value under a key.
+/// Returns the entry with another value under a key.
 pub(crate) fn with(mut entry: Object, key: &str, value: impl Into<Value>) -> Object {
     entry.insert(key, value);
     entry
 }
 
-/// A tensor index of these entries.
+/// Encodes a tensor index with these entries.
 pub(crate) fn index(entries: impl IntoIterator<Item = Object>) -> Vec<u8> {
     msgpack(object([("tensors", entries.into_iter().collect())]))
 }
 
-/// Where TOC entry `n` is in a file that we wrote.
+/// Returns the offset of TOC entry `n` in a file that this crate wrote.
 pub(crate) const fn toc(n: usize) -> usize {
     112 + 80 * n
 }
 
-/// The file with the hash of TOC entry `n` made right for what the chunk now holds, uncompressed.
+/// Corrects the hash of TOC entry `n` for what the chunk, uncompressed, now holds.
 pub(crate) fn rehashed(mut file: Vec<u8>, n: usize) -> Vec<u8> {
     let number = |file: &[u8], at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
     let (offset, length) = (number(&file, toc(n) + 8), number(&file, toc(n) + 16));
@@ -108,7 +108,7 @@ pub(crate) fn rehashed(mut file: Vec<u8>, n: usize) -> Vec<u8> {
     file
 }
 
-/// Opens in memory and by ranges, which must agree.
+/// Opens the file in memory and by ranges. Both must agree.
 pub(crate) fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
     let in_memory = bounded(file.len(), || Reader::from_source(file));
     let source = CountingSource::new(file.to_vec());
@@ -133,7 +133,8 @@ pub(crate) fn number(file: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(file[at..at + 8].try_into().unwrap())
 }
 
-/// Entries: 0 MJSN, 1 MMSG, 2 TIDX, 3 WTSH, 4 WTSH. Names at 512.
+/// Returns a good file. Its entries are 0 MJSN, 1 MMSG, 2 TIDX, 3 WTSH, 4 WTSH, and its names begin at byte
+/// 512.
 pub(crate) fn good() -> Vec<u8> {
     let file = model(&[100, 200], &WriteOptions::new().zstd(None).shard_size(100));
     assert_eq!((&file[toc(0)..][..4], &file[toc(4)..][..4]), (&b"MJSN"[..], &b"WTSH"[..]));

@@ -1,4 +1,4 @@
-//! What the test suites share: files put together by hand, field by field, without the writer; and tensors to write.
+//! Shared by the tests: files assembled by hand, field by field, without the writer; and tensors to write.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use apr::write::MemoryFile;
@@ -6,20 +6,20 @@ use apr::{DType, Execution, Metadata, Plan, TensorSpec, WriteOptions};
 
 pub(crate) const METADATA: &str = r#"{"model_type":"tiny","license":null}"#;
 
-/// An APR file, to be put together byte by byte; what a test damages it sets before.
+/// An APR file to assemble byte by byte. A test changes fields before it builds the file.
 #[derive(Clone)]
 pub(crate) struct File {
     pub(crate) magic: [u8; 4],
     pub(crate) version: u8,
     pub(crate) flags: u16,
-    /// The number of tensors, if it is not that of the entries.
+    /// The number of tensors in the header, if it differs from the number of entries.
     pub(crate) count: Option<u32>,
     pub(crate) metadata: Vec<u8>,
     pub(crate) metadata_offset: u64,
     pub(crate) metadata_size: Option<u32>,
-    /// Where the index begins, if not after the padding of the metadata.
+    /// The offset of the index, if it is not right after the padding of the metadata.
     pub(crate) index_offset: Option<u64>,
-    /// Where the data section begins, if not after the padding of the index.
+    /// The offset of the data section, if it is not right after the padding of the index.
     pub(crate) data_offset: Option<u64>,
     pub(crate) reserved: [u8; 20],
     pub(crate) entries: Vec<Entry>,
@@ -53,7 +53,7 @@ impl Entry {
 }
 
 impl File {
-    /// Two tensors of bytes: `a` of 5, `b` of 3.
+    /// Returns a file with two byte tensors: `a` of length 5 and `b` of length 3.
     pub(crate) fn two() -> Self {
         let mut data = vec![1, 2, 3, 4, 5];
         data.resize(64, 0);
@@ -76,22 +76,22 @@ impl File {
         }
     }
 
-    /// Where the index begins.
+    /// Returns the offset of the index.
     pub(crate) fn index_at(&self) -> usize {
         (64 + self.metadata.len()).next_multiple_of(64)
     }
 
-    /// Where the entry of that number begins.
+    /// Returns the offset of the entry at a position.
     pub(crate) fn entry_at(&self, number: usize) -> usize {
         self.index_at() + self.entries[..number].iter().map(|entry| entry.bytes().len()).sum::<usize>()
     }
 
-    /// Where the data section begins.
+    /// Returns the offset of the data section.
     pub(crate) fn data_at(&self) -> usize {
         self.entry_at(self.entries.len()).next_multiple_of(64)
     }
 
-    /// The file without its footer, as if it had none.
+    /// Builds the file without a footer.
     pub(crate) fn content(&self) -> Vec<u8> {
         let mut file = self.header();
         file.extend(&self.metadata);
@@ -123,7 +123,7 @@ impl File {
         if self.has_footer { footed(content) } else { content }
     }
 
-    /// The file with everything after its header as one LZ4 block of literals, after its length.
+    /// Builds the file with everything after the header as one LZ4 block of literals, preceded by its length.
     pub(crate) fn lz4(&self) -> Vec<u8> {
         let file = Self { flags: self.flags | 1, ..self.clone() }.build();
         let (header, content) = file.split_at(64);
@@ -133,7 +133,7 @@ impl File {
         out
     }
 
-    /// The file with everything after its header as a zstd frame of raw blocks.
+    /// Builds the file with everything after the header as a zstd frame of raw blocks.
     pub(crate) fn zstd(&self) -> Vec<u8> {
         let file = Self { flags: self.flags | 2, ..self.clone() }.build();
         let (header, content) = file.split_at(64);
@@ -141,7 +141,7 @@ impl File {
     }
 }
 
-/// LZ4: one sequence that is all literals.
+/// Encodes one LZ4 sequence that is all literals.
 pub(crate) fn literals(content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     if content.len() < 15 {
@@ -159,7 +159,7 @@ pub(crate) fn literals(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// RFC 8878: a frame with one raw block, without checksum, with its size in four bytes.
+/// Encodes a frame (RFC 8878) with one raw block, without a checksum, with its size in four bytes.
 pub(crate) fn zstd_frame(content: &[u8]) -> Vec<u8> {
     let mut out = 0xFD2F_B528_u32.to_le_bytes().to_vec();
     out.push(0b1010_0000); // content size of four bytes, single segment
@@ -170,7 +170,7 @@ pub(crate) fn zstd_frame(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A length and an LZ4 block: bytes, and so many zeros after them, as one long match.
+/// Encodes a length and an LZ4 block: `first`, followed by this many zeros as one long match.
 pub(crate) fn lz4_with_zeros(first: &[u8], zeros: usize) -> Vec<u8> {
     let mut out = u32::try_from(first.len() + zeros).unwrap().to_le_bytes().to_vec();
     // A zero to copy from, and the literals that a block ends with.
@@ -183,7 +183,8 @@ pub(crate) fn lz4_with_zeros(first: &[u8], zeros: usize) -> Vec<u8> {
     out
 }
 
-/// RFC 8878: a frame with a window of 1 MiB that does not say its size: a raw block, and blocks of a zero that is repeated.
+/// Encodes a frame (RFC 8878) with a window of 1 MiB and without its size: a raw block, and blocks that
+/// repeat a zero.
 pub(crate) fn zstd_with_zeros(first: &[u8], mut zeros: usize) -> Vec<u8> {
     const MOST: usize = 128 << 10;
     let mut out = 0xFD2F_B528_u32.to_le_bytes().to_vec();
@@ -203,14 +204,14 @@ pub(crate) fn zstd_with_zeros(first: &[u8], mut zeros: usize) -> Vec<u8> {
     out
 }
 
-/// The bytes with a footer that is right.
+/// Appends a correct footer.
 pub(crate) fn footed(mut file: Vec<u8>) -> Vec<u8> {
     let crc = testkit::crc32(&file);
     file.extend(crc.to_le_bytes());
     file
 }
 
-/// The bytes with the CRCs of header and footer made right again after a change.
+/// Corrects the CRCs of the header and the footer after a change.
 pub(crate) fn sealed(file: &[u8]) -> Vec<u8> {
     let mut file = file[..file.len() - 4].to_vec();
     let crc = testkit::crc32(&[&file[..40], &file[44..64]].concat());
@@ -218,7 +219,7 @@ pub(crate) fn sealed(file: &[u8]) -> Vec<u8> {
     footed(file)
 }
 
-/// A tensor to be written.
+/// A tensor to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     pub(crate) name: String,
@@ -238,7 +239,7 @@ impl Tensor {
     }
 }
 
-/// Bytes without a pattern.
+/// Returns bytes without a pattern.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = || {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::seal::keys_section::Slot;
 
-/// Faults of the structure, which no writer makes and which are reported before the MAC is checked.
+/// Structural faults, which no writer produces. They are reported before the MAC is checked.
 const STRUCTURE: [&str; 6] =
     ["SealStatementMac", "SealStructure", "SealVersion", "SealLimit", "SealMissing", "structure"];
 
@@ -18,7 +18,8 @@ fn forged(subject: &Subject, forge: impl FnOnce(&mut Parts)) -> Vec<u8> {
     parts.join()
 }
 
-/// A forgery by an attacker who has the file's key. It can be told from the owner's file only by the encrypted content.
+/// Makes a forgery by an attacker who has the file's key. Only the encrypted content distinguishes it from
+/// the owner's file.
 fn forged_with_key(subject: &Subject, forge: impl FnOnce(&mut Parts)) -> Vec<u8> {
     let mut parts = Parts::of(&subject.bytes);
     forge(&mut parts);
@@ -93,8 +94,8 @@ fn last_segments_dropped_and_all_digests_put_right() {
         let bytes = forged_with_key(&subject, |parts| parts.drop_last("big"));
         refused(&subject, &bytes, "big is shorter, with the key", &["SealSegment"]);
     }
-    // A compressed tensor has the same identity whatever its stored length; but whether a segment is the last one is
-    // authenticated with it.
+    // The identity of a compressed tensor does not depend on its stored length. But each segment
+    // authenticates whether it is the last one.
     for subject in
         encrypted().iter().filter(|subject| matches!(subject.name, "ours, recipient" | "ours, raw key"))
     {
@@ -165,7 +166,7 @@ fn tensor_or_keys_of_another_file() {
 #[test]
 fn signed_cleared_or_a_plain_file_instead() {
     for subject in encrypted() {
-        // A plain file, and one that is only signed.
+        // A plain file, and a file that is only signed.
         for instead in ["apr2/dtypes.apr", "seal/signed.apr"] {
             let bytes = std::fs::read(testkit::testdata(instead)).unwrap();
             refused(&subject, &bytes, instead, &["SealMissing"]);
@@ -175,8 +176,8 @@ fn signed_cleared_or_a_plain_file_instead() {
         });
         refused(&subject, &bytes, "SIGNED set", &["SealStatementMac"]);
     }
-    // A file that is signed as well, for a caller that has only the key. The removal of signatures is not noticed then: they can
-    // be added and dropped without a change of the statement.
+    // A file that is also signed, for a caller that has only the key. This caller does not notice that
+    // signatures are removed: they can be added and dropped without a change of the statement.
     let access = Access::new().open_with(carol());
     let both = Subject { name: "both", bytes: vector("signed-and-encrypted.apr"), access };
     let bytes = forged(&both, |parts| parts.header.flags = parts.header.flags.without(Flags::SIGNED));
@@ -200,13 +201,13 @@ fn wrong_key() {
 fn slots_added_or_changed_without_the_file_key() {
     for subject in encrypted() {
         let keys = keys_of(&subject);
-        // A slot for eve, whose ciphertext only looks valid, before, behind and beside the others.
+        // A slot for eve that only looks valid, added to the others.
         let eve = super::with_slot_for(&subject.bytes, &eve().recipient(), &[9; 32]);
         refused(&subject, &eve.join(), "a slot for eve", &["SealKeysMac"]);
         let unknown = Slot { kind: 0x7000, payload: vec![1, 2, 3] };
         let bytes = forged(&subject, |parts| super::add_slot(parts, unknown));
         refused(&subject, &bytes, "an unknown slot", &["SealKeysMac"]);
-        // A MAC from the file before it was changed, or made with another key.
+        // A MAC from before the change, or one that was made with another key.
         let bytes = forged(&subject, |parts| {
             parts.put_macs_right(&crate::seal::derive::FileKeys::new(
                 zeroize::Zeroizing::new([9; 32]),
@@ -220,7 +221,8 @@ fn slots_added_or_changed_without_the_file_key() {
 #[test]
 fn one_ciphertext_for_two_keys() {
     for subject in encrypted() {
-        // The writer of a file can wrap a second key for eve, under which the same bytes decrypt to something else.
+        // The writer of a file can wrap a second key for eve, which decrypts the same bytes to something
+        // else.
         let second = [9; 32];
         let parts = super::with_slot_for(&subject.bytes, &eve().recipient(), &second);
         let uuid = parts.body.uuid;
@@ -237,7 +239,8 @@ fn one_ciphertext_for_two_keys() {
     }
 }
 
-/// An older version that the key opens is valid: only a caller that demands a revision or a statement notices.
+/// An older version that the key opens is valid. Only a caller that requires a revision or a statement
+/// notices.
 #[test]
 fn older_version_replayed() {
     for subject in encrypted() {
@@ -249,7 +252,8 @@ fn older_version_replayed() {
     }
 }
 
-/// A pinned statement fixes every byte, even against attackers who have the key: then digests are checked, not only AES-GCM.
+/// A pinned statement fixes every byte, even against attackers who have the key, because digests are then
+/// checked in addition to AES-GCM.
 #[test]
 fn a_pinned_statement_binds_what_a_recipient_could_forge() {
     let identity: Identity = carol();
@@ -258,7 +262,7 @@ fn a_pinned_statement_binds_what_a_recipient_could_forge() {
     let access = Access::new().open_with(identity);
     let statement = open(&bytes, &access).unwrap().index().seal().unwrap().statement();
     let subject = Subject { name: "pinned", bytes, access: access.clone().statement(statement) };
-    // Carol encrypts other values under the file's own key, and AES-GCM accepts them.
+    // Carol encrypts other values with the file's own key, and AES-GCM accepts them.
     let keys = keys_of(&subject);
     let mut parts = Parts::of(&subject.bytes);
     let listed = parts.listed[4].clone();

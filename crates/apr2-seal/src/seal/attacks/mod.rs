@@ -1,8 +1,9 @@
-//! The attacks of docs/formats/apr2.md#attacks, each on the test vectors and on files of our own writer.
+//! The attacks of docs/formats/apr2.md#attacks, each on the test vectors and on files by our own writer.
 //!
-//! `signed` is the column for a caller that names the signer's key, `encrypted` the one for a reader that has only a key. Each
-//! test has the name of its row. The attacker's tool is `Parts`: it takes a file apart, and repairs everything that can be
-//! repaired without a secret, or, with `put_macs_right`, with the file's key.
+//! `signed` is the column for callers that name the signer's key, `encrypted` the column for readers that
+//! have only a key. Each test has the name of its row. The attacker's tool is `Parts`: it takes a file apart,
+//! and repairs everything that can be repaired without a secret, or, with `put_macs_right`, with the file's
+//! key.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
@@ -30,7 +31,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-/// A hexadecimal string of the vectors.
+/// Returns a secret of the vectors, decoded from its hex digits.
 fn secret<const N: usize>(path: [&str; 3]) -> [u8; N] {
     let text = fs::read(testkit::testdata("seal/vectors.json")).unwrap();
     let vectors: Object = json::parse(&text).unwrap().into_object();
@@ -70,21 +71,22 @@ fn vector(name: &str) -> Vec<u8> {
     fs::read(testkit::testdata("seal").join(name)).unwrap()
 }
 
-/// A file, with the demands and keys of the caller in its column.
+/// A file, and the demands and keys of the caller in its column.
 struct Subject {
     name: &'static str,
     bytes: Vec<u8>,
     access: Access,
 }
 
-/// A file of our own writer: the tensors of the vectors, and one that takes several segments when compressed.
+/// Writes a file with our own writer: the tensors of the vectors, and a tensor that takes several segments
+/// when compressed.
 fn ours(seal: &SealOptions, compression: Compression) -> Vec<u8> {
     let vector = vector("signed.apr");
     let reader: Reader<_> = Reader::from_source(&vector[..]).unwrap();
     let mut values: Vec<Vec<u8>> =
         reader.tensors().iter().map(|info| reader.tensor(info.name).unwrap().bytes().to_vec()).collect();
     let mut specs: Vec<TensorSpec<'_>> = reader.tensors().iter().map(TensorSpec::from).collect();
-    // Half of each byte is noise: it compresses, but not to almost nothing.
+    // Half of each byte is noise, so that it compresses, but not to almost nothing.
     let mut state = 1u32;
     let mut noise = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -103,7 +105,7 @@ fn ours(seal: &SealOptions, compression: Compression) -> Vec<u8> {
     file.into_bytes().to_vec()
 }
 
-/// Files that alice has signed. Some are encrypted too, and the caller may or may not have a key.
+/// Returns files that alice has signed. Some are also encrypted, and the caller may or may not have a key.
 fn signed() -> Vec<Subject> {
     let both = SealOptions::new().sign(alice()).recipient(carol().recipient()).revision(7);
     let trust = || Access::new().trust(alice().verifying_key());
@@ -120,7 +122,7 @@ fn signed() -> Vec<Subject> {
     ]
 }
 
-/// Files that nobody has signed, and that the caller can open.
+/// Returns files that nobody has signed, and that the caller can open.
 fn encrypted() -> Vec<Subject> {
     let access = Access::new;
     let lz4 = Compression::Lz4;
@@ -145,7 +147,7 @@ fn open(bytes: &[u8], access: &Access) -> Result<Reader<Vec<u8>>, Error> {
     OpenOptions::new().with_extension(access.clone()).open_source(bytes.to_vec())
 }
 
-/// The name of the check that fails; `structure` for the rules of the draft.
+/// Returns the name of the check that fails; `structure` for the rules of the draft.
 fn name(error: &Error) -> String {
     match error {
         Error::Malformed { fault: Fault::Seal(fault), .. } => {
@@ -156,7 +158,7 @@ fn name(error: &Error) -> String {
     }
 }
 
-/// The first check that fails while the file is opened and read.
+/// Returns the first check that fails while the file is opened and read.
 fn read(bytes: &[u8], access: &Access) -> String {
     let all = || {
         let reader = open(bytes, access)?;
@@ -172,7 +174,7 @@ fn read(bytes: &[u8], access: &Access) -> String {
     all().map_or_else(|error| name(&error), |()| "ok".to_owned())
 }
 
-/// The first check that fails while the file is opened and verified.
+/// Returns the first check that fails while the file is opened and verified.
 fn verified(bytes: &[u8], access: &Access) -> String {
     let reader = match open(bytes, access) {
         Ok(reader) => reader,
@@ -188,7 +190,7 @@ fn verified(bytes: &[u8], access: &Access) -> String {
     }
 }
 
-/// Asserts that a check with one of these names finds the attack, both in reading and in verifying.
+/// Asserts that a check with one of these names detects the attack, both when reading and when verifying.
 #[track_caller]
 fn refused(subject: &Subject, bytes: &[u8], what: &str, by: &[&str]) {
     for (how, found) in
@@ -268,14 +270,14 @@ impl Parts {
         names.iter().position(|known| *known == name).unwrap()
     }
 
-    /// The stored bytes of a tensor.
+    /// Returns the stored bytes of a tensor.
     fn stored(&mut self, name: &str) -> &mut [u8] {
         let extent = self.body.extents[self.position(name)];
         let at = usize::try_from(extent.offset).unwrap();
         &mut self.data[at..at + usize::try_from(extent.size).unwrap()]
     }
 
-    /// Exchanges stored bytes of two tensors, one segment each.
+    /// Exchanges the stored bytes of two tensors, one segment each.
     fn swap(&mut self, first: (&str, usize), second: (&str, usize)) {
         let len = if self.body.segment > 0 { 4112 } else { 4096 };
         let take = |parts: &mut Self, (name, number): (&str, usize)| {
@@ -287,7 +289,7 @@ impl Parts {
         self.stored(second.0)[second.1 * len..][..len].copy_from_slice(&a);
     }
 
-    /// Drops the last segment of a tensor, or as many bytes if it has no segments.
+    /// Drops the last segment of a tensor, or the same number of bytes if it has no segments.
     fn drop_last(&mut self, name: &str) {
         let (position, len) = (self.position(name), if self.body.segment > 0 { 4112 } else { 4096 });
         let size = self.body.extents[position].size;
@@ -305,7 +307,7 @@ impl Parts {
         }
     }
 
-    /// Recomputes digests and tables of pages from the stored bytes.
+    /// Recomputes the digests and the page tables from the stored bytes.
     fn put_digests_right(&mut self) {
         self.pages.clear();
         for extent in &mut self.body.extents {
@@ -328,7 +330,8 @@ impl Parts {
         out
     }
 
-    /// The header, index and body, as a signature covers them, with the place of the seal section.
+    /// Returns the header, the index and the body as a signature covers them, with the place of the seal
+    /// section.
     fn front(&self) -> (Header, Vec<u8>, Vec<u8>) {
         let index = self.index();
         let mut header = self.header;
@@ -355,7 +358,7 @@ impl Parts {
         self.keys[slots + 32..].copy_from_slice(&mac);
     }
 
-    /// The file, with offsets, sizes, trailer and CRCs that fit its parts.
+    /// Builds the file, with offsets, sizes, a trailer and CRCs that fit its parts.
     fn join(&self) -> Vec<u8> {
         let (header, index, body) = self.front();
         let mut out = header.encode().to_vec();
@@ -379,7 +382,7 @@ impl Parts {
     }
 }
 
-/// The keys of a file that can be opened.
+/// Returns the keys of a file that can be opened.
 fn keys_of(subject: &Subject) -> FileKeys {
     let reader = open(&subject.bytes, &subject.access).unwrap();
     reader.index().seal.as_deref().unwrap().keys.clone().unwrap()
@@ -403,8 +406,8 @@ fn what_is_not_attacked_is_good() {
     }
 }
 
-/// Files whose names, shapes or extents are swapped, with everything repaired that needs no secret. `edge` and a part of `big`
-/// take the same bytes.
+/// Returns files whose names, shapes, dtypes or extents are swapped, with everything repaired that needs no
+/// secret.
 fn swapped(parts: &Parts) -> Vec<(&'static str, Vec<u8>)> {
     let mut names = parts.clone();
     let name = std::mem::replace(&mut names.listed[0].name, "other".to_owned());
@@ -414,7 +417,7 @@ fn swapped(parts: &Parts) -> Vec<(&'static str, Vec<u8>)> {
     let mut dtypes = parts.clone();
     dtypes.listed[0].dtype = DType::I32; // as many bytes as f32
     let mut extents = parts.clone();
-    // The fourth entry becomes the fifth, and its values stay in place.
+    // The first and the fifth entry are exchanged, and their values stay in place.
     extents.listed.swap(0, 4);
     extents.body.extents.swap(0, 4);
     extents.put_digests_right();
@@ -431,7 +434,7 @@ fn add_slot(parts: &mut Parts, slot: crate::seal::keys_section::Slot) {
     parts.keys.extend(section.keys_mac);
 }
 
-/// The file with one more slot, which wraps this key for a recipient.
+/// Adds a slot to the file that wraps this key for a recipient.
 fn with_slot_for(bytes: &[u8], recipient: &crate::seal::Recipient, file_key: &[u8; 32]) -> Parts {
     let mut parts = Parts::of(bytes);
     let keys = FileKeys::new(zeroize::Zeroizing::new(*file_key), parts.body.uuid);
@@ -442,7 +445,7 @@ fn with_slot_for(bytes: &[u8], recipient: &crate::seal::Recipient, file_key: &[u
     parts
 }
 
-/// A wrong CRC in the trailer, with a footer CRC that fits it: only `verify` looks at it.
+/// A wrong CRC in the trailer, with a footer CRC that fits it. Only `verify` checks it.
 #[test]
 fn crc_of_the_trailer_changed() {
     for subject in signed().iter().chain(&encrypted()) {

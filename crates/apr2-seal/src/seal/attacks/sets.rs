@@ -1,4 +1,4 @@
-//! Attacks on sets that are signed as one: our own, and the one of the vectors.
+//! Attacks on sets that are signed as one: our own sets, and the set of the vectors.
 
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ fn sets() -> Vec<Set> {
     ]
 }
 
-/// The first check that fails while the set is opened and read. Asserts that `verify` agrees on whether the set is good.
+/// Returns the first check that fails while the set is opened and read. Asserts that `verify` agrees on
+/// whether the set is good.
 fn outcome(files: &MemoryFiles, access: &Access) -> String {
     let options = OpenOptions::new().with_extension(access.clone());
     let read = || {
@@ -84,7 +85,8 @@ fn put(files: &mut MemoryFiles, name: &str, bytes: impl Into<Arc<[u8]>>) {
     files.0.insert(name.to_owned(), bytes.into());
 }
 
-/// Makes the sizes and CRCs in the manifest fit. They are not signed, because they change with who can open a shard.
+/// Corrects the sizes and CRCs in the manifest. They are not signed, because they change when a shard is
+/// rekeyed.
 fn put_sizes_right(files: &mut MemoryFiles) {
     let mut out = String::new();
     let manifest = text(files);
@@ -129,7 +131,7 @@ fn shards_swapped_replaced_or_dropped() {
             put_sizes_right(files);
         });
         refused(&set, "dropped", "cannot open", |files| drop(files.0.remove(SECOND)));
-        // Replaced by files that alice has signed too: of another model, and of an older revision.
+        // Replaced by files that alice has also signed: a shard of another model, and an older revision.
         let other = ours(&both(), 5);
         refused(&set, "replaced by one of another set", "SealSet", |files| {
             put(files, SECOND, other.0[SECOND].clone());
@@ -226,7 +228,8 @@ fn a_name_in_two_hidden_shards() {
     }
 }
 
-/// A list binds the content of its shards, even against attackers who have the key: then digests are checked, not only AES-GCM.
+/// A list binds the content of its shards, even against attackers who have the key, because digests are then
+/// checked in addition to AES-GCM.
 #[test]
 fn a_list_binds_what_a_recipient_could_forge() {
     let files = ours(&both(), 1);
@@ -249,8 +252,8 @@ fn a_list_binds_what_a_recipient_could_forge() {
     }
 }
 
-/// All shards of a set have one salt for a passphrase, so that it is tried once for all of them. Their keys differ nevertheless,
-/// and so do the salts of two sets that are written alike.
+/// All shards of a set have the same salt for a passphrase, so that it is tried once for all of them. Their
+/// keys are different anyway, and so are the salts of two sets that are written in the same way.
 #[test]
 fn a_passphrase_is_tried_once_for_a_set() {
     let phrase = || Passphrase::from_bytes(b"correct horse").unwrap();
@@ -277,7 +280,7 @@ fn a_passphrase_is_tried_once_for_a_set() {
         assert_ne!(uuids[0], uuids[1]);
     }
     assert_ne!(salts[0], salts[1]);
-    // Files outside a set have salts of their own.
+    // Files outside a set have their own salts.
     let single = || {
         let specs = [TensorSpec::new("w", DType::U8, vec![3])];
         let plan = crate::Plan::new(specs, &Metadata::new("tiny", Object::default()), &WriteOptions::new());

@@ -11,11 +11,11 @@ use crate::seal::keys_section::KeysSection;
 use crate::seal::signatures::Purpose;
 use crate::seal::tail;
 
-/// Faults of the structure, which no writer makes and which are reported before the signature is checked.
+/// Structural faults, which no writer produces. They are reported before the signature is checked.
 const STRUCTURE: [&str; 6] =
     ["SealBadSignature", "SealStructure", "SealVersion", "SealLimit", "SealMissing", "structure"];
 
-/// The file with a bit flipped, for every third byte of a range.
+/// Returns the file with a flipped bit, for every third byte of a range.
 fn flips(bytes: &[u8], range: std::ops::Range<usize>) -> impl Iterator<Item = (String, Vec<u8>)> {
     range.step_by(3).map(|at| {
         let mut flipped = bytes.to_vec();
@@ -39,7 +39,7 @@ fn flip_in_header_metadata_index_or_body() {
             let found = read(&flipped, &subject.access);
             assert!(STRUCTURE.contains(&&*found), "{}, {what}: {found}", subject.name);
         }
-        // Nothing is parsed before it has been checked.
+        // Nothing is parsed before it is checked.
         for (what, flipped) in flips(&subject.bytes, 32..front) {
             assert_eq!(read(&flipped, &subject.access), "SealBadSignature", "{}, {what}", subject.name);
         }
@@ -174,16 +174,16 @@ fn signed_cleared_signatures_removed_or_a_plain_file_instead() {
         refused(&subject, &parts.join(), "SIGNED cleared", &["SealMissing"]);
         let plain = plain(&subject);
         refused(&subject, &plain, "a plain file", &["SealMissing"]);
-        // A plain file that says that it is signed.
+        // A plain file that claims to be signed.
         let mut claims = plain;
         claims[8] |= 1 << 5;
-        // A caller that brings a key first gets the error that the file is not encrypted.
+        // If the caller provides a key, the first error is that the file is not encrypted.
         let expected = ["SealStructure", "SealMissing"];
         refused(&subject, &claims, "a plain file that claims", &expected);
     }
 }
 
-/// A valid file that is not sealed.
+/// Writes a valid file that is not sealed.
 fn plain(subject: &Subject) -> Vec<u8> {
     let specs = [modelfmt_write::TensorSpec::new("w", modelfmt_core::DType::U8, vec![3])];
     let metadata = apr2::Metadata::new(subject.name, modelfmt_core::value::Object::default());
@@ -225,7 +225,7 @@ fn one_ciphertext_for_two_keys() {
         let mut parts = Parts::of(&subject.bytes);
         parts.body.commitment = other.commitment();
         refused(subject, &parts.join(), "another commitment", &["SealBadSignature"]);
-        // Without the demand for a signature, the other key opens nothing.
+        // A valid signature does not help either: the key in the added slot does not match the commitment.
         let parts = super::with_slot_for(&subject.bytes, &eve().recipient(), other.file_key());
         let for_eve = Access::new().trust(alice().verifying_key()).open_with(eve());
         assert_eq!(read(&parts.join(), &for_eve), "SealKeyCommitment", "{}", subject.name);

@@ -1,7 +1,7 @@
-//! The stored bytes of one tensor as a source of its own, checked and decrypted. Values are read through it.
+//! The stored bytes of a tensor as a source that checks and decrypts them. Values are read through it.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
-mod near;
+mod local_file;
 
 use std::io;
 use std::ops::Range;
@@ -17,12 +17,12 @@ use crate::seal::wire::SealedExtent;
 
 /// The most bytes that are decrypted at once.
 const WINDOW: u64 = 32 << 20;
-/// The size from which several threads are used.
+/// From this many bytes on, several threads are used.
 const PARALLEL: u64 = 4 << 20;
 
 use crate::seal::segments::Cipher;
-/// A tensor of a sealed file as a source: its plaintext is found at the offset of its stored bytes. Every byte that it returns is
-/// checked.
+/// A tensor of a sealed file as a source. Its plaintext begins at the offset of its stored bytes. Every byte
+/// that it returns is checked.
 pub(crate) struct Plain<'a, S> {
     source: &'a S,
     section: &'a Section,
@@ -38,7 +38,8 @@ pub(crate) struct Plain<'a, S> {
 }
 
 impl<'a, S: Fetch> Plain<'a, S> {
-    /// The tensor at a position. `identity` is the part of its index entry from its name to its last dimension.
+    /// Creates the source of the tensor at a position. `identity` is the part of its index entry from its
+    /// name to its last dimension.
     pub(crate) fn new(
         source: &'a S,
         section: &'a Section,
@@ -56,17 +57,18 @@ impl<'a, S: Fetch> Plain<'a, S> {
         Ok(Self { source, section, position, cipher, start, size, plain, last: Mutex::default() })
     }
 
-    /// The offset and the length of the plaintext.
+    /// Returns the offset and the length of the plaintext.
     pub(crate) const fn place(&self) -> (u64, u64) {
         (self.start, self.plain)
     }
 
-    /// Checks a tensor in memory as it is stored: all of it, or the pages of a part.
+    /// Checks the stored bytes of a tensor in memory: all of them, or the pages of a part.
     pub(crate) async fn check_in_memory(&self, range: Range<u64>) -> io::Result<()> {
         self.checked(range).await.map(|_| ())
     }
 
-    /// The stored bytes of at least `range`, checked if they must be, and the offset where they begin.
+    /// Returns the stored bytes of at least `range`, checked if necessary, and the offset at which they
+    /// begin.
     async fn checked(&self, range: Range<u64>) -> io::Result<(u64, Bytes<'a>)> {
         let at = |offset: u64| self.start.saturating_add(offset);
         if !self.section.binds_content || range.start >= range.end {
@@ -85,7 +87,7 @@ impl<'a, S: Fetch> Plain<'a, S> {
         Ok((begin, bytes))
     }
 
-    /// Compares pages with their table or, for all pages, with the digest.
+    /// Compares pages with their table or, if these are all pages, with the digest.
     fn check(&self, first: u64, bytes: &[u8], table: Option<&Vec<Hash>>) -> Result<(), SealFault> {
         let digest = self.section.extent(self.position).map(|extent| extent.digest);
         let page = self.section.body.page;
@@ -104,7 +106,8 @@ impl<'a, S: Fetch> Plain<'a, S> {
         if is_good { Ok(()) } else { Err(SealFault::Digest) }
     }
 
-    /// The table of pages of a tensor that has several: read from the file, and checked against its digest.
+    /// Returns the page table of a tensor that has several pages. It is read from the file and checked
+    /// against the digest.
     async fn table(&self) -> io::Result<Arc<Vec<Hash>>> {
         let known =
             self.section.tables.lock().unwrap_or_else(PoisonError::into_inner).get(&self.position).cloned();
@@ -116,14 +119,14 @@ impl<'a, S: Fetch> Plain<'a, S> {
         Ok(Arc::clone(tables.entry(self.position).or_insert(table)))
     }
 
-    /// The range of stored bytes for a range of the plaintext.
+    /// Returns the range of stored bytes for a range of the plaintext.
     fn stored(&self, plain: &Range<u64>) -> Range<u64> {
         let Some(segment) = self.section.segment() else { return plain.clone() };
         let at = |number: u64| number.saturating_mul(segment.saturating_add(TAG)).min(self.size);
         at(plain.start.checked_div(segment).unwrap_or_default())..at(plain.end.div_ceil(segment))
     }
 
-    /// The plaintext that was decrypted last, if it contains a range.
+    /// Returns the plaintext that was decrypted last if it contains this range.
     fn remembered(&self, range: &Range<u64>) -> Option<(u64, Arc<AlignedBuf>)> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, bytes) = last.as_ref()?;
@@ -139,7 +142,7 @@ impl<'a, S: Fetch> Plain<'a, S> {
         }
         let (stored_at, bytes) = self.checked(self.stored(&range)).await?;
         let Some(segment) = self.section.segment() else { return copy(&bytes, stored_at, &range, out) };
-        // Pages may begin within a segment, but only whole segments decrypt.
+        // Pages may begin inside a segment, but only whole segments can be decrypted.
         let sealed = segment.saturating_add(TAG);
         let first = stored_at.div_ceil(sealed);
         let begin = first.saturating_mul(segment);
@@ -149,16 +152,16 @@ impl<'a, S: Fetch> Plain<'a, S> {
         let reaches_end = stored_at.saturating_add(bytes.len() as u64) == self.size;
         let count = (whole.len() as u64).checked_div(sealed).unwrap_or_default();
         let end = if reaches_end { self.plain } else { first.saturating_add(count).saturating_mul(segment) };
-        let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let whole = if reaches_end {
             whole
         } else {
-            whole.get(..cut(count.saturating_mul(sealed))).unwrap_or_default()
+            whole.get(..to_usize(count.saturating_mul(sealed))).unwrap_or_default()
         };
         if begin == range.start && end == range.end {
             return self.decrypt(first, whole, out);
         }
-        let mut text = AlignedBuf::zeroed(cut(end.saturating_sub(begin)))?;
+        let mut text = AlignedBuf::zeroed(to_usize(end.saturating_sub(begin)))?;
         self.decrypt(first, whole, &mut text)?;
         let text = Arc::new(text);
         copy(&text, begin, &range, out)?;
@@ -175,10 +178,10 @@ impl<'a, S: Fetch> Plain<'a, S> {
         } else {
             u64::MAX
         };
-        let cut = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let pieces = stored.chunks(cut(group.saturating_mul(segment.saturating_add(TAG))));
+        let to_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let pieces = stored.chunks(to_usize(group.saturating_mul(segment.saturating_add(TAG))));
         let jobs: Vec<_> =
-            pieces.zip(out.chunks_mut(cut(group.saturating_mul(segment)))).map(Mutex::new).collect();
+            pieces.zip(out.chunks_mut(to_usize(group.saturating_mul(segment)))).map(Mutex::new).collect();
         let one = |(): &mut (), number: u64| -> Result<(), SealFault> {
             let Some(job) = usize::try_from(number).ok().and_then(|n| jobs.get(n)) else { return Ok(()) };
             let mut job = job.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,12 +216,12 @@ impl<S: Fetch> Fetch for Plain<'_, S> {
         if self.section.is_locked() {
             return Err(io::Error::other(locked()));
         }
-        if let Some(filled) = self.fill_near(at, out) {
+        if let Some(filled) = self.fill_from_local_file(at, out) {
             return filled;
         }
         let (mut at, mut rest) = (at, out);
         while !rest.is_empty() {
-            // Up to the end of a window, so that the next read begins with a segment and a page.
+            // Reads up to the end of a window, so that the next read begins with a segment and a page.
             let len =
                 usize::try_from(WINDOW.saturating_sub(at % WINDOW)).unwrap_or(usize::MAX).min(rest.len());
             let (here, after) = rest.split_at_mut(len);
@@ -229,7 +232,7 @@ impl<S: Fetch> Fetch for Plain<'_, S> {
     }
 }
 
-/// Reads the table of pages of a tensor that has several, and checks it against the tensor's digest.
+/// Reads the page table of a tensor that has several pages, and checks it against the tensor's digest.
 pub(crate) async fn read_table(
     source: &impl Fetch,
     section: &Section,
@@ -245,7 +248,7 @@ pub(crate) async fn read_table(
     Ok(table)
 }
 
-/// The offset of a tensor's table in the file, and its length.
+/// Returns the offset of a tensor's page table in the file, and its length.
 pub(crate) fn table_place(section: &Section, extent: &SealedExtent) -> (u64, u64) {
     let at = section.trailer.pages_at().saturating_add(extent.first_page.saturating_mul(32)); // the section has checked where the table ends
     (at, hash::pages_of(extent.size, section.body.page).saturating_mul(32))
@@ -290,7 +293,7 @@ fn cipher(
     Ok(Some(Cipher::of_tensor(keys, ordinal, identity, segment, plain)))
 }
 
-/// Converts the error of a read. If a check of the seal failed, its fault is kept.
+/// Converts the error of a read. If a check of the seal failed, keeps its fault.
 pub(crate) fn sealed(error: Error, position: usize, name: &str) -> Error {
     match error {
         Error::Io { at, len, source } => match source.downcast::<SealFault>() {

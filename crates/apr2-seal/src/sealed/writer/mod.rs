@@ -1,5 +1,5 @@
-//! Writes sealed files in one pass: each byte is encrypted, hashed and written once, in the order of the file. The parts before
-//! the tensors are written after them, when their sizes are known.
+//! Writes sealed files in one pass: each byte is encrypted, hashed and written once, in file order. The parts
+//! before the tensors are written last, when their sizes are known.
 
 mod packed;
 mod places;
@@ -25,19 +25,19 @@ const HIDDEN: &[u8] = br#"{"apr_version":"2.0.0","architecture":{},"model_type":
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Written {
-    /// The hash of everything that is signed, by which a caller can pin the file.
+    /// The hash of everything that is signed. Callers can pin the file with it.
     pub statement: [u8; 32],
     pub(crate) crc: Crc,
 }
 
 impl SealOptions {
-    /// Writes the model of a plan, signed, encrypted or both, into a sink. Whether a tensor is compressed must be known before
-    /// its first byte is encrypted. So compressed values wait in memory, at most 64 MiB of them; a larger tensor is compressed
-    /// twice.
+    /// Writes the model of a plan into a sink, signed, encrypted or both. Whether a tensor is compressed must
+    /// be known before its first byte is encrypted, so up to 64 MiB of compressed values are held in memory.
+    /// A larger tensor is compressed twice.
     ///
     /// # Errors
-    /// If a value cannot be read, or the file cannot be written; if the options cannot be fulfilled, or the system has no
-    /// randomness.
+    /// If a value cannot be read, or the file cannot be written; if the options cannot be fulfilled, or the
+    /// system has no randomness.
     pub fn write(
         &self,
         plan: &Plan,
@@ -85,7 +85,7 @@ struct Writer<'a> {
     sink: &'a dyn Sink,
     /// The offset of the next byte.
     at: u64,
-    /// The CRC of everything before that; without the front, as long as that is not written.
+    /// The CRC of everything before `at`. It leaves out the front until the front is written.
     crc: Crc,
 }
 
@@ -108,7 +108,7 @@ impl Writer<'_> {
         self.emit(zeros.get(..gap).unwrap_or_default())
     }
 
-    /// Writes header, metadata and index. All tensors are written by then, so the sizes are final.
+    /// Writes the header, the metadata and the index. All tensors have been written, so the sizes are final.
     fn front(&mut self) -> Result<Front, WriteError> {
         let compressed = self.places.list.iter().any(|place| place.compressed);
         let is_signed = !self.options.signers.is_empty() || !self.options.encrypts();
@@ -165,7 +165,7 @@ impl Writer<'_> {
         index
     }
 
-    /// Writes all tensors. Returns their places and digests, and the tables of their pages.
+    /// Writes all tensors. Returns their places and digests, and their page tables.
     fn data(
         &mut self,
         data: &dyn TensorData,
@@ -186,7 +186,7 @@ impl Writer<'_> {
         Ok((tensors.extents, tensors.pages))
     }
 
-    /// Writes body, pages, signatures, keys, trailer and footer.
+    /// Writes the body, the pages, the signatures, the keys, the trailer and the footer.
     fn section(
         mut self,
         front: &Front,
@@ -236,7 +236,7 @@ impl Writer<'_> {
 }
 
 impl Front {
-    /// Moves metadata and index to where only a key shows them.
+    /// Moves the metadata and the index to the sealed index, which only a key reveals.
     fn hide(&mut self) -> Result<(), WriteError> {
         let too_long = |_| refused(SealFault::Limit(places::TOO_LONG.to_owned()));
         let metadata = std::mem::replace(&mut self.metadata, HIDDEN.to_vec());
@@ -254,7 +254,7 @@ impl Front {
     }
 }
 
-/// A piece in its stored form; or compressed, if it still has to be encrypted.
+/// A piece in its stored form, or compressed if it still has to be encrypted.
 struct Done {
     piece: Piece,
     bytes: Vec<u8>,
@@ -262,7 +262,7 @@ struct Done {
     ready: Option<Crc>,
 }
 
-/// The buffers that a thread keeps from piece to piece.
+/// Buffers that a thread reuses from piece to piece.
 #[derive(Default)]
 struct Worker {
     values: Vec<u8>,
@@ -270,8 +270,8 @@ struct Worker {
 }
 
 impl Worker {
-    /// Puts a piece into `out` in its stored form. A compressed piece is not encrypted yet, because its segments reach across
-    /// pieces. With `is_packed`, `out` already has it compressed.
+    /// Puts a piece into `out` in its stored form. A compressed piece is not encrypted yet, because its
+    /// segments reach across pieces. With `is_packed`, `out` already holds the compressed piece.
     #[allow(clippy::too_many_arguments, reason = "all of them are what the piece is made of")]
     fn stored(
         &mut self,
@@ -412,7 +412,7 @@ impl Tensors<'_, '_> {
         Ok(())
     }
 
-    /// Encrypts as many whole segments as there are; the last one ends with the tensor.
+    /// Encrypts all complete segments. The last segment ends with the tensor.
     fn encrypt(
         &mut self,
         tensor: usize,
@@ -455,7 +455,7 @@ impl Tensors<'_, '_> {
         Ok(())
     }
 
-    /// Lists empty tensors, which have no pieces, up to the tensor with that number.
+    /// Adds extents for empty tensors, which have no pieces, up to the tensor with this number.
     fn empty_until(&mut self, tensor: usize) -> Result<(), WriteError> {
         while self.extents.len() < tensor && self.current.is_none() {
             let Some(&place) = self.writer.places.list.get(self.extents.len()) else { break };

@@ -1,5 +1,5 @@
-//! The values of neighbouring tensors, compressed before their first byte is encrypted. A tensor is stored compressed only if
-//! that makes it smaller, and no byte may be encrypted twice with the same key.
+//! Compresses the values of neighbouring tensors before their first byte is encrypted. A tensor is stored
+//! compressed only if that makes it smaller, and no byte may be encrypted twice with the same key.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -47,14 +47,14 @@ impl Pieces {
         pieces
     }
 
-    /// The numbers of the pieces of these tensors.
+    /// Returns the numbers of the pieces of these tensors.
     pub(super) fn of(&self, tensors: &Range<usize>) -> Range<u64> {
         let first = |tensor: usize| self.firsts.get(tensor).copied().unwrap_or(self.count);
         first(tensors.start)..first(tensors.end)
     }
 
     pub(super) fn at(&self, number: u64) -> Piece {
-        // The last of the tensors that begin with this piece: the others are empty.
+        // Finds the last of the tensors that begin with this piece. The others are empty.
         let tensor = self.firsts.partition_point(|&first| first <= number).saturating_sub(1);
         let first = self.firsts.get(tensor).copied().unwrap_or(0);
         let offset = (number - first).saturating_mul(PIECE);
@@ -62,7 +62,8 @@ impl Pieces {
         Piece { tensor, offset, len }
     }
 
-    /// All tensors, in groups that are compressed together. A group has several tensors only if all of them fit into memory.
+    /// Returns all tensors, in groups that are compressed together. A group has several tensors only if all
+    /// of them fit into memory.
     pub(super) fn batches(&self, plan: &Plan) -> impl Iterator<Item = Range<usize>> {
         let all = self.lens.len();
         let packs = Planned::of(plan).compression != Compression::None;
@@ -87,7 +88,7 @@ pub(super) struct Packed {
     first: usize,
     /// The compressed length of each tensor; `None` if it is not smaller.
     lens: Vec<Option<u64>>,
-    /// The compressed pieces, if they fit into memory; else empty.
+    /// The compressed pieces if they fit into memory, otherwise empty.
     kept: Vec<Mutex<Vec<u8>>>,
 }
 
@@ -149,12 +150,12 @@ impl Packed {
         Ok(())
     }
 
-    /// The compressed length of a tensor; `None` if it is not compressed.
+    /// Returns the compressed length of a tensor, or `None` if it is not compressed.
     pub(super) fn len_of(&self, tensor: usize) -> Option<u64> {
         self.lens.get(tensor.checked_sub(self.first)?).copied().flatten()
     }
 
-    /// Takes a compressed piece out, by its number among these; `None` if it is not in memory.
+    /// Takes a compressed piece out, by its number in this group. Returns `None` if it is not in memory.
     pub(super) fn take(&self, number: u64) -> Option<Vec<u8>> {
         let kept = self.kept.get(usize::try_from(number).ok()?)?;
         let bytes = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,4 +1,4 @@
-//! Computes where the tensors of a sealed file will lie.
+//! Computes the places of the tensors in a sealed file.
 
 use apr2::Plan;
 use apr2::author::{DATA_ALIGNMENT, HEADER_LEN, Planned};
@@ -11,17 +11,17 @@ use crate::seal::write::Cipher;
 
 pub(super) const TOO_LONG: &str = "the sealed index is too long";
 const OVER_ONE_KEY: &str = "a tensor has more than 2^44 bytes, the most that is encrypted with one key";
-/// The longest sealed index that is written: with its tags it does not exceed what readers allow.
+/// The longest sealed index that is written. Including its tags it does not exceed what readers allow.
 const MAX_SEALED_INDEX: u64 = (1 << 31) - (1 << 20);
 
-/// Where a tensor will lie.
+/// The place of a tensor in the file.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     /// The offset from the start of the file.
     pub(super) offset: u64,
     /// The number of stored bytes.
     pub(super) size: u64,
-    /// The number of bytes before encryption, which are compressed or as they are.
+    /// The number of bytes before encryption, compressed or not.
     pub(super) plain: u64,
     pub(super) compressed: bool,
 }
@@ -39,7 +39,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// No tensors yet. Refuses a front that is too long.
+    /// Creates an empty list. Refuses a front that is too long.
     pub(super) fn new(plan: &Plan, options: &SealOptions) -> Result<Self, WriteError> {
         let limit = |what: &str| refused(SealFault::Limit(what.to_owned()));
         let planned = Planned::of(plan);
@@ -53,7 +53,7 @@ impl Places {
         u32::try_from(data_offset).map_err(|_| limit("the index takes more than 4 GiB"))?;
         let mut places =
             Self { data_offset, list: Vec::with_capacity(plan.tensors().len()), end: data_offset };
-        // Compression never makes a tensor longer, so if all have room without it, they always have.
+        // Compression never makes a tensor longer, so if all tensors fit without it, they always fit.
         for position in 0..plan.tensors().len() {
             places.add(plan, options, position, None)?;
         }
@@ -62,7 +62,7 @@ impl Places {
         Ok(places)
     }
 
-    /// Adds the next tensor, which is at `position`; `packed` is its compressed length, if it is compressed.
+    /// Adds the next tensor, which is at `position`. `packed` is its compressed length, if it is compressed.
     pub(super) fn add(
         &mut self,
         plan: &Plan,

@@ -1,5 +1,5 @@
-//! Writes the vectors again with the randomness that they name, and compares byte for byte. Only code in this crate can choose
-//! randomness.
+//! Writes the vectors again with the randomness that they name, and compares byte for byte. Only code in this
+//! crate can choose the randomness.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
@@ -29,7 +29,8 @@ fn text<'o>(object: &'o Object, key: &str) -> &'o str {
     object.get(key).unwrap().as_str().unwrap()
 }
 
-/// How a vector was sealed, with its randomness in the order in which our writer uses it.
+/// Returns the options that a vector was sealed with. The randomness is in the order in which our writer uses
+/// it.
 fn options(vectors: &Object, file: &Object) -> (SealOptions, Access) {
     let mut random = bytes::<16>(file, &["uuid"]).to_vec();
     let (mut options, mut access) = (SealOptions::new(), Access::new());
@@ -112,7 +113,7 @@ fn the_vectors_are_written_again() {
         for (position, values) in values.iter().enumerate() {
             assert_eq!(ours.tensor(position).unwrap().bytes(), values, "{name} {position}");
         }
-        // LZ4 streams depend on the compressor; all other tensors are stored byte for byte as in the vector.
+        // LZ4 streams depend on the compressor. All other tensors are stored byte for byte as in the vector.
         let (our, their) = (ours.index().seal.as_deref().unwrap(), reader.index().seal.as_deref().unwrap());
         assert_eq!(our.slots.as_ref().map(|keys| &keys.slots), their.slots.as_ref().map(|keys| &keys.slots));
         assert_eq!(our.body.commitment, their.body.commitment);
@@ -129,7 +130,7 @@ fn the_vectors_are_written_again() {
     assert_eq!(same, 5 * 5);
 }
 
-/// How many bytes fewer our compressed tensors take, including padding.
+/// Returns how many bytes fewer our compressed tensors take, including padding.
 fn shorter(ours: &Reader<&[u8]>, theirs: &Reader<&[u8]>) -> u64 {
     let end = |reader: &Reader<&[u8]>| reader.index().sections().data.end();
     end(theirs) - end(ours)
@@ -150,7 +151,7 @@ impl TensorData for Counted {
     }
 }
 
-/// A sink that refuses to write a byte twice: with the same key that would reveal what was encrypted.
+/// A sink that refuses to write a byte twice. With the same key, that would reveal what was encrypted.
 struct Once(MemoryFile, Mutex<Vec<Range<u64>>>);
 
 impl Sink for Once {
@@ -207,7 +208,7 @@ fn values_are_compressed_once_where_they_fit_into_memory() {
             options.write(&plan, &data, &out, &Execution { threads, progress: None }).unwrap();
             let reads: Vec<u64> = data.1.into_iter().map(std::sync::atomic::AtomicU64::into_inner).collect();
             let lens: Vec<u64> = values.iter().map(|values| values.len() as u64).collect();
-            // A tensor that does not become smaller is read again to be stored as it is.
+            // A tensor that does not get smaller is read again, to be stored raw.
             let expected = [lens[0], 2 * lens[1], 0, lens[3], 2 * lens[4], 2 * lens[5], 0];
             assert_eq!(reads, expected);
             let out = out.0.into_bytes();

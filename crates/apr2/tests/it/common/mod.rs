@@ -1,4 +1,4 @@
-//! What the test suites share: files put together by hand, field by field, without the writer; and tensors to write.
+//! Shared by the tests: files assembled by hand, field by field, without the writer; and tensors to write.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "this is test code")]
 
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use testkit::CountingSource;
 pub(crate) const METADATA: &str =
     r#"{"apr_version":"2.0.0","architecture":{"n_mels":80},"model_type":"tiny"}"#;
 
-/// An APR2 file, to be put together byte by byte; what a test damages it sets before.
+/// An APR2 file to assemble byte by byte. A test changes fields before it builds the file.
 #[derive(Clone)]
 pub(crate) struct File {
     pub(crate) flags: u32,
     pub(crate) metadata: Vec<u8>,
-    /// Zeros between metadata and index.
+    /// The number of zeros between the metadata and the index.
     pub(crate) gap: usize,
     pub(crate) reserved: u32,
     pub(crate) entries: Vec<Entry>,
@@ -58,7 +58,7 @@ impl Entry {
 }
 
 impl File {
-    /// Two tensors of bytes: `a` of 5, `b` of 3.
+    /// Returns a file with two byte tensors: `a` of length 5 and `b` of length 3.
     pub(crate) fn two() -> Self {
         let mut data = vec![1, 2, 3, 4, 5];
         data.resize(64, 0);
@@ -74,7 +74,7 @@ impl File {
         }
     }
 
-    /// One compressed tensor `z` of 65,536 + 10 bytes, in two blocks of literals.
+    /// Returns a file with a compressed tensor `z` of 65,536 + 10 bytes, in two blocks of literals.
     pub(crate) fn compressed() -> Self {
         let values = compressed_values();
         let data = blocks(&[&values[..65_536], &values[65_536..]]);
@@ -90,12 +90,12 @@ impl File {
         Self { flags: 0b11, entries: vec![entry], data, ..Self::two() }
     }
 
-    /// Where the index begins.
+    /// Returns the offset of the index.
     pub(crate) fn index_offset(&self) -> usize {
         32 + self.metadata.len() + self.gap
     }
 
-    /// Where the data section begins.
+    /// Returns the offset of the data section.
     pub(crate) fn data_offset(&self) -> usize {
         (self.index_offset() + self.index().len()).next_multiple_of(64)
     }
@@ -123,7 +123,7 @@ impl File {
     }
 }
 
-/// The bytes with a footer that is right.
+/// Appends a correct footer.
 pub(crate) fn footed(mut file: Vec<u8>) -> Vec<u8> {
     let crc = testkit::crc32(&file);
     file.extend(crc.to_le_bytes());
@@ -132,24 +132,24 @@ pub(crate) fn footed(mut file: Vec<u8>) -> Vec<u8> {
     file
 }
 
-/// The bytes with the CRC of the footer made right again after a change.
+/// Corrects the CRC of the footer after a change.
 pub(crate) fn sealed(file: &[u8]) -> Vec<u8> {
     footed(file[..file.len() - 16].to_vec())
 }
 
-/// LZ4 blocks with their headers, of literals only.
+/// Encodes LZ4 blocks of literals, with their headers.
 pub(crate) fn blocks(blocks: &[&[u8]]) -> Vec<u8> {
     blocks.iter().flat_map(|values| headed(&literals(values))).collect()
 }
 
-/// A block with its header.
+/// Adds the header of a block.
 pub(crate) fn headed(block: &[u8]) -> Vec<u8> {
     let mut out = u32::try_from(block.len()).unwrap().to_le_bytes().to_vec();
     out.extend(block);
     out
 }
 
-/// An LZ4 block by hand: one sequence of literals.
+/// Encodes an LZ4 block with one sequence of literals.
 pub(crate) fn literals(values: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     if values.len() < 15 {
@@ -167,12 +167,12 @@ pub(crate) fn literals(values: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The values of [`File::compressed`].
+/// Returns the values of [`File::compressed`].
 pub(crate) fn compressed_values() -> Vec<u8> {
     noise(65_546, 9)
 }
 
-/// Bytes without a pattern; the same every time.
+/// Returns reproducible bytes without a pattern.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -182,7 +182,7 @@ pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Bytes that LZ4 makes smaller, by another factor in each block.
+/// Returns bytes that LZ4 makes smaller, by a different factor in each block.
 pub(crate) fn text(len: usize, seed: u64) -> Vec<u8> {
     let noise = noise(len, seed);
     noise.iter().enumerate().map(|(i, &b)| if (i >> 14) % 4 == 0 { b } else { b & 1 }).collect()
@@ -232,7 +232,7 @@ pub(crate) fn values(tensors: &[Tensor]) -> Vec<&[u8]> {
     tensors.iter().map(|tensor| &tensor.values[..]).collect()
 }
 
-/// The bytes of a file of these tensors.
+/// Writes a file with these tensors.
 pub(crate) fn write(tensors: &[Tensor], options: &WriteOptions, work: &Execution<'_>) -> Vec<u8> {
     let plan = Plan::new(tensors.iter().map(Tensor::spec), &metadata(), options).unwrap();
     let file = MemoryFile::new();
@@ -243,7 +243,7 @@ pub(crate) fn write(tensors: &[Tensor], options: &WriteOptions, work: &Execution
     bytes
 }
 
-/// The files of a sharded model of these tensors, under `model.apr`.
+/// Writes a sharded model with these tensors and the manifest `model.apr`.
 pub(crate) fn write_set(tensors: &[Tensor], options: &WriteOptions, work: &Execution<'_>) -> MemoryFiles {
     let plan = SetPlan::new("model.apr", tensors.iter().map(Tensor::spec), &metadata(), options).unwrap();
     let folder = MemoryFolder::default();
@@ -251,14 +251,14 @@ pub(crate) fn write_set(tensors: &[Tensor], options: &WriteOptions, work: &Execu
     folder.files()
 }
 
-/// The files with another one under `name`.
+/// Replaces the file `name`.
 pub(crate) fn replaced(files: &MemoryFiles, name: &str, bytes: Vec<u8>) -> MemoryFiles {
     let mut files = files.clone();
     files.0.insert(name.to_owned(), Arc::from(bytes));
     files
 }
 
-/// An APR1 file: metadata, index and data as they are given.
+/// Assembles an APR1 file from this metadata, index and data.
 pub(crate) fn apr1(metadata: &str, count: u32, index: &str, data: &[u8]) -> Vec<u8> {
     let mut file = b"APR1".to_vec();
     file.extend(u32::try_from(metadata.len()).unwrap().to_le_bytes());
@@ -272,7 +272,7 @@ pub(crate) fn apr1(metadata: &str, count: u32, index: &str, data: &[u8]) -> Vec<
     file
 }
 
-/// The files with `from` replaced by `to` in the text of one of them.
+/// Replaces `from` by `to` in the text of one of the files.
 pub(crate) fn patched_files(files: &MemoryFiles, name: &str, from: &str, to: &str) -> MemoryFiles {
     let text = String::from_utf8(files.0[name].to_vec()).unwrap();
     let changed = text.replacen(from, to, 1);
@@ -280,14 +280,14 @@ pub(crate) fn patched_files(files: &MemoryFiles, name: &str, from: &str, to: &st
     replaced(files, name, changed.into_bytes())
 }
 
-/// A file that is like `base` except for one thing.
+/// Builds a file that is like `base` except for one change.
 pub(crate) fn changed(base: &File, change: impl FnOnce(&mut File)) -> Vec<u8> {
     let mut file = base.clone();
     change(&mut file);
     file.build()
 }
 
-/// Verifies, and expects one finding, of that check, with those words.
+/// Verifies the file, and expects one finding, of this check and with these words.
 pub(crate) fn check_found(name: &str, file: &[u8], check: &str, words: &str) {
     for threads in [1, 2] {
         let reader = Reader::from_source(file).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -306,7 +306,8 @@ pub(crate) fn check_found(name: &str, file: &[u8], check: &str, words: &str) {
     }
 }
 
-/// Several processes that share the verification come to the same report; together they read every byte about once.
+/// Checks that several processes that share the verification produce the same report, and that they read
+/// every byte about once in total.
 pub(crate) fn check_shared(name: &str, file: &[u8], expected: &modelfmt_core::Report) {
     for of in 0..4 {
         let parts = (0..of).map(|number| shared(file, Share::part(number, of)).0);
@@ -314,7 +315,8 @@ pub(crate) fn check_shared(name: &str, file: &[u8], expected: &modelfmt_core::Re
         let notes: Vec<u8> = parts.iter().flat_map(|part| part.share.take_notes()).collect();
         let (last, report) = shared(file, Share::whole(notes));
         assert_eq!(&report, expected, "{name}: {of} parts");
-        // Each of them reads the beginning and the end of the file too, and no one asks where each block begins.
+        // Each process also reads the beginning and the end of the file. None reads the start of each block
+        // separately.
         let all = || parts.iter().chain([&last]).map(|part| &part.inner);
         let (nbytes, reads) =
             (all().map(CountingSource::nbytes).sum::<u64>(), all().map(CountingSource::reads).sum::<u64>());
@@ -349,7 +351,7 @@ impl Source for Shared {
     }
 }
 
-/// The compressed file with other stored bytes; `raw` values are claimed.
+/// Returns the compressed file with other stored bytes, which claim to expand to `raw` bytes.
 pub(crate) fn stored(data: Vec<u8>, raw: u64) -> Vec<u8> {
     changed(&File::compressed(), |file| {
         let entry = &mut file.entries[0];

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared by the tests.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::expect_used,
@@ -15,7 +15,7 @@ use mag::write::MemoryFile;
 use mag::{Checksum, DType, Error, Execution, Fault, Plan, Reader, TensorSpec, WriteOptions};
 use testkit::{CountingSource, bounded};
 
-/// A tensor to be written, with its values.
+/// A tensor to write, with its values.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     pub(crate) name: String,
@@ -25,7 +25,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor whose bytes count up from `first`.
+    /// Creates a tensor whose bytes count up from `first`.
     pub(crate) fn counting(name: &str, dtype: DType, shape: &[u64], first: u8) -> Self {
         let nbytes = dtype.nbytes(shape).unwrap();
         let values = (0..nbytes).map(|i| first.wrapping_add(i as u8)).collect();
@@ -37,7 +37,7 @@ impl Tensor {
     }
 }
 
-/// Opens a file from memory and by ranges, with bounded memory, and compares what they say.
+/// Opens a file from memory and by ranges, with bounded memory. Both must agree.
 pub(crate) fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
     let in_memory = bounded(file.len(), || Reader::from_source(file));
     let by_ranges = bounded(file.len(), || Reader::from_source(CountingSource::new(file.to_vec())));
@@ -49,7 +49,7 @@ pub(crate) fn open(file: &[u8]) -> Result<Reader<&[u8]>, Error> {
     in_memory
 }
 
-/// Where a file is malformed, and how.
+/// Returns the offset and the fault of a malformed file.
 pub(crate) fn malformed(file: &[u8]) -> (u64, Fault) {
     match open(file) {
         Err(Error::Malformed { at, fault, .. }) => (at, fault),
@@ -61,7 +61,7 @@ pub(crate) fn metadata<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) 
     entries.into_iter().collect()
 }
 
-/// The file that our writer makes.
+/// Writes a file with our writer.
 pub(crate) fn write(tensors: &[Tensor], metadata: &Object, checksum: Checksum) -> Vec<u8> {
     write_with(tensors, metadata, checksum, &Execution::default())
 }
@@ -82,7 +82,7 @@ pub(crate) fn write_with(
     bytes
 }
 
-/// The file of version 0.3 that our writer makes.
+/// Writes a file of version 0.3 with our writer.
 #[cfg(feature = "v0_3")]
 pub(crate) fn write_0_3(tensors: &[Tensor], metadata: &Object) -> Vec<u8> {
     let specs = tensors.iter().map(Tensor::spec);
@@ -95,7 +95,7 @@ pub(crate) fn write_0_3(tensors: &[Tensor], metadata: &Object) -> Vec<u8> {
     bytes
 }
 
-/// A file of version 0.3 with this manifest, and so many bytes of values, which count up from 0.
+/// Returns a file of version 0.3 with this manifest and this many bytes of values, which count up from 0.
 pub(crate) fn with_manifest(manifest: &[u8], values: usize) -> Vec<u8> {
     let begin = (44 + manifest.len()).next_multiple_of(4096);
     let mut file = b"MAG!".to_vec();
@@ -110,7 +110,7 @@ pub(crate) fn with_manifest(manifest: &[u8], values: usize) -> Vec<u8> {
     file
 }
 
-/// The checksum that a file should carry whose records end at `end`, computed bit by bit.
+/// Computes, bit by bit, the right checksum of a file whose records end at `end`.
 pub(crate) fn checksum_of(file: &[u8], end: usize, kind: Checksum) -> u32 {
     match kind {
         Checksum::Crc32 => testkit::crc32(&testkit::patched(&file[..end], 8, &[0; 4])),
@@ -118,7 +118,7 @@ pub(crate) fn checksum_of(file: &[u8], end: usize, kind: Checksum) -> u32 {
     }
 }
 
-/// The file with the checksum that its records, which end at `end`, ask for.
+/// Corrects the checksum of a file whose records end at `end`.
 pub(crate) fn signed(file: &[u8], end: usize) -> Vec<u8> {
     testkit::patched(file, 8, &checksum_of(file, end, Checksum::Crc32).to_le_bytes())
 }

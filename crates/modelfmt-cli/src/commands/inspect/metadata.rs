@@ -1,4 +1,4 @@
-//! Metadata and details as tables.
+//! Prints metadata and details as tables.
 
 use std::io::Write;
 
@@ -13,8 +13,8 @@ use crate::json::EscapedJson;
 use crate::units::count;
 use crate::width;
 
-/// Writes the top level of a tree, with a line for each key. A value that is too long for a line gets several lines, and is cut if
-/// it is longer still.
+/// Writes the top level of a tree, with a line for each key. A value that is too long for one line gets
+/// several lines, and is cut if these are not enough.
 pub(super) fn tree(title: &str, tree: &Value, out: &mut dyn Write) -> Result {
     let Value::Object(entries) = tree else { return Ok(()) };
     if entries.iter().all(|(_, value)| value.is_null()) {
@@ -55,13 +55,14 @@ pub(super) fn value(model: &Model, key: &str, as_json: bool) -> Result {
     })
 }
 
-/// The value of a key; parts of a key that is not there as it is name values within values.
+/// Finds the value of a key. If there is no such key, its parts between dots name values within values.
 fn find<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     let own = value.get(key);
     own.or_else(|| key.match_indices('.').find_map(|(at, _)| find(value.get(&key[..at])?, &key[at + 1..])))
 }
 
-/// A value at top level: a table if it is a long object or a long list of objects, otherwise one line.
+/// Formats a value at top level: a table if it is a long object or a long list of objects, otherwise one
+/// line.
 fn branch(value: &Value, width: usize) -> String {
     const MOST_ROWS: usize = 32;
     const MOST_COLUMNS: usize = 12;
@@ -101,7 +102,7 @@ fn branch(value: &Value, width: usize) -> String {
     if let Some(more) = rows.checked_sub(MOST_ROWS).filter(|&more| more > 0) {
         text.push_str(&format!("\n… and {} more; --json has them", count(more as u64)));
     }
-    // If the table is too wide, one line shows the beginning.
+    // If the table is too wide, one line shows its beginning.
     let is_narrow = width::width().is_some() && text.lines().any(|line| line.chars().count() > width);
     if is_narrow { leaf(value, width) } else { text }
 }
@@ -109,17 +110,17 @@ fn branch(value: &Value, width: usize) -> String {
 /// The maximum number of characters of a cell in a table of objects.
 const CELL: usize = 32;
 
-/// A value in such a cell. A list of words has no brackets and quotes.
+/// Formats a value for such a cell. A list of words is written without brackets and quotes.
 fn cell(value: &Value) -> String {
     let words = value.as_array().and_then(List::texts);
     let start = |words: Vec<&str>| words.get(..words.len().min(CELL + 2)).unwrap_or_default().join(" ");
     words.map_or_else(|| leaf(value, CELL), |words| Printable(&start(words)).cut(CELL))
 }
 
-/// If a list has more items than this and its line is cut, the line ends in their number.
+/// A list with more items than this ends in their number if its line is cut.
 const FEW: usize = 8;
 
-/// A value in one line.
+/// Formats a value on one line.
 fn leaf(value: &Value, width: usize) -> String {
     match value {
         Value::String(text) => Printable(text).cut(width),
@@ -131,7 +132,8 @@ fn leaf(value: &Value, width: usize) -> String {
     }
 }
 
-/// The number of characters for values beside keys of up to `key` characters: the rest of the line, if its width is known.
+/// Returns the number of characters for values next to keys of up to `key` characters: the rest of the line,
+/// if its width is known.
 fn value_width(key: usize) -> usize {
     const LEAST: usize = 20;
     const MOST: usize = 200;
@@ -139,7 +141,8 @@ fn value_width(key: usize) -> usize {
     width::width().map_or(MOST, |width| width.saturating_sub(key + INDENT_AND_GAP).max(LEAST))
 }
 
-/// A name for a line of output: escaped, cut if it is very long, and in quotation marks if it is empty.
+/// Formats a name for a line of output: escaped, cut if it is very long, and in quotation marks if it is
+/// empty.
 pub(super) fn name(name: &str) -> String {
     if name.is_empty() { "\"\"".to_owned() } else { Printable(name).cut(LONGEST) }
 }

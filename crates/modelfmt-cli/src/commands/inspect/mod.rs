@@ -21,10 +21,11 @@ use crate::stop;
 use crate::streams;
 use crate::units::size;
 
-/// The maximum number of characters of a name or a shape: the longest one sets the width of its column.
+/// The maximum number of characters of a name or a shape, because the longest one determines the width of its
+/// column.
 pub(super) const LONGEST: usize = 200;
 
-/// A table of more rows than this is printed piece by piece, without measuring all rows first.
+/// A table with more rows than this is printed piece by piece, without measuring all rows first.
 pub(super) const TABLE_ROWS: usize = 10_000;
 
 pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
     inspect(path, args, &options, quiet, "")
 }
 
-/// Inspects several files. If one fails, the others are inspected all the same.
+/// Inspects several files. If one fails, the others are still inspected.
 fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
     if args.open.pin.is_some() {
         return Err(Failure::Usage("--pin: it is of one file; name no other".to_owned()));
@@ -97,7 +98,7 @@ fn inspect(path: &Path, args: &Inspect, options: &InspectOptions, quiet: bool, b
             return text(&inspection, args, out);
         }
         let json = EscapedJson(&mut *out);
-        // Of several files, each object is one line, for programs that read line by line.
+        // With several files, each object is one line, for programs that read line by line.
         let written = match args.files.len() {
             1 => serde_json::to_writer_pretty(json, &inspection),
             _ => serde_json::to_writer(json, &inspection),
@@ -137,7 +138,7 @@ fn text(inspection: &Inspection<'_>, args: &Inspect, out: &mut dyn Write) -> Res
     metadata::tree("details", &inspection.details, out)
 }
 
-/// The title of a part of the text.
+/// Formats the title of a part of the text.
 fn title(title: &str) -> String {
     let bold = Style::new().bold();
     format!("{bold}{title}{bold:#}")

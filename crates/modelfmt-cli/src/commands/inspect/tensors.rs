@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::ops::RangeInclusive;
 
-use modelfmt::inspect::{FoldedRow, InspectedTensor, Inspection, LabelPart, Stored, TreeNode};
+use modelfmt::inspect::{FoldedRow, InspectedTensor, Inspection, LabelPart, StoredWeight, TreeNode};
 use modelfmt::wording::Printable;
 
 use super::metadata::name;
@@ -17,7 +17,7 @@ use crate::width::width;
 /// The maximum number of lines of a list that the user did not ask for.
 const MOST_ROWS: usize = 1000;
 
-/// The column of sizes.
+/// The number of the column with sizes.
 const SIZES: Option<usize> = Some(3);
 
 /// Writes a line for each tensor.
@@ -33,7 +33,7 @@ pub(super) fn each(tensors: &[InspectedTensor<'_>], out: &mut dyn Write) -> Resu
     Ok(())
 }
 
-/// Writes the tensors, equal layers only once, and not more than a person would read.
+/// Writes the tensors, equal layers only once, and no more lines than a person would read.
 pub(super) fn short(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     let tensors = &inspection.tensors;
     let Some(folded) = inspection.folded() else {
@@ -67,7 +67,7 @@ fn more(sizes: impl Iterator<Item = u64>, out: &mut dyn Write) -> Result {
     }
 }
 
-/// The cells of a tensor, of equal layers, or of a tensor of such layers.
+/// Returns the cells of a tensor, of equal layers, or of a tensor of such layers.
 fn folded_row(row: &FoldedRow<'_>, tensors: &[InspectedTensor<'_>]) -> Vec<String> {
     let label: String = row.label.iter().map(part).collect();
     let label = if label.is_empty() { name("") } else { label };
@@ -92,7 +92,7 @@ fn folded_row(row: &FoldedRow<'_>, tensors: &[InspectedTensor<'_>]) -> Vec<Strin
     vec![label, dtypes, shape(first), nbytes, all.join(", ")]
 }
 
-/// A part of a name, in which numbers are short.
+/// Formats a part of a name, with numbers shortened.
 fn part(part: &LabelPart<'_>) -> String {
     match part {
         LabelPart::Text(text) => Printable(text).cut(LONGEST),
@@ -100,7 +100,7 @@ fn part(part: &LabelPart<'_>) -> String {
     }
 }
 
-/// Numbers such as `0–3, 6, 9`, as many as a line has room for.
+/// Formats numbers such as `0–3, 6, 9`, as many as fit on a line.
 fn numbers(ranges: &[RangeInclusive<u64>]) -> String {
     const MOST: usize = 12;
     let dash = charset().dash();
@@ -120,7 +120,7 @@ pub(super) fn weights(inspection: &Inspection<'_>, out: &mut dyn Write) -> Resul
     }
     writeln!(out, "\n{}", title("weights in several tensors"))?;
     for chunk in weights.chunks(TABLE_ROWS) {
-        let row = |weight: &Stored| {
+        let row = |weight: &StoredWeight| {
             let shape = weight.shape.as_deref();
             let shape = shape.map(|shape| modelfmt::modelfmt_core::DisplayShape(shape).to_string());
             let shape = Printable(&shape.unwrap_or_default()).cut(LONGEST);
@@ -165,8 +165,8 @@ pub(super) fn tree(inspection: &Inspection<'_>, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// Writes a row on one line of this width, with its last cells at the right end and sizes in a column of `sizes` characters. If it
-/// does not fit, it has two lines.
+/// Writes a row on one line of this width, with its last cells at the right end and sizes in a column of
+/// `sizes` characters. A row that does not fit gets two lines.
 fn one_line(row: &[String], (width, sizes): (usize, usize), out: &mut dyn Write) -> Result {
     let [label, what, size] = row else { return Ok(()) };
     let rest = format!("{what}  {size:>sizes$}");
@@ -186,7 +186,7 @@ fn row(tensor: &InspectedTensor<'_>) -> Vec<String> {
     vec![name, info.dtype.to_string(), shape(tensor), nbytes, notes(tensor)]
 }
 
-/// What is to be said of a tensor besides its type and size.
+/// Returns notes about a tensor in addition to its type and size.
 fn notes(tensor: &InspectedTensor<'_>) -> String {
     let info = &tensor.info;
     let mut notes = Vec::new();

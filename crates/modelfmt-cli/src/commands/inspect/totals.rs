@@ -1,4 +1,4 @@
-//! Sums over the tensors, and how much of the bytes each type has.
+//! Prints sums over the tensors, and each type's share of the bytes.
 
 use std::cmp::Reverse;
 use std::io::Write;
@@ -12,19 +12,20 @@ use crate::table;
 use crate::units::{count, size};
 use crate::width::width;
 
-/// The maximum number of types that have a line, unless sums are all that is printed.
+/// The maximum number of lines for types, unless only sums are printed.
 const MOST_TYPES: usize = 8;
 
-/// The number of characters of the longest bar where the width of lines is not known.
+/// The number of characters of the longest bar if the line width is unknown.
 const BAR: usize = 32;
-/// The least and the most characters of the longest bar where it is.
+/// The least and the most characters of the longest bar if the line width is known.
 const LEAST_BAR: usize = 8;
 const MOST_BAR: usize = 100;
 
-/// The column of sizes.
+/// The number of the column with sizes.
 const SIZES: Option<usize> = Some(2);
 
-/// Writes a line with the sums, and one for each type if there are several, those with the most bytes first.
+/// Writes a line with the sums, and one for each type if there are several, the type with the most bytes
+/// first.
 pub(super) fn write(inspection: &Inspection<'_>, is_all: bool, out: &mut dyn Write) -> Result {
     let totals = inspection.totals();
     let (sums, all) = (totals.all, inspection.model.tensor_count() as u64);
@@ -64,7 +65,7 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// A share in six characters. What is not nothing is not `0.0%`.
+/// Formats a share in six characters. A share above zero is never shown as `0.0%`.
 fn percent(part: u64, whole: u64) -> String {
     match 100.0 * share(part, whole) {
         percent if part > 0 && percent < 0.05 => " <0.1%".to_owned(),

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output};
 
 use serde_json::Value;
 
-/// What a run of the program left behind.
+/// The result of a run of the program.
 pub(crate) struct Run {
     pub(crate) status: i32,
     pub(crate) stdout: String,
@@ -21,20 +21,20 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Asserts that it did its job, and gives what it printed.
+    /// Asserts that the run succeeded, and returns its standard output.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.status, 0, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
         self.stdout
     }
 
-    /// Asserts that it did its job, and parses what it printed.
+    /// Asserts that the run succeeded, and parses its standard output.
     #[track_caller]
     pub(crate) fn json(self) -> Value {
         serde_json::from_str(&self.ok()).expect("one JSON object")
     }
 
-    /// Asserts that it failed with one `error:` line, and gives that line.
+    /// Asserts that the run failed with one `error:` line, and returns that line.
     #[track_caller]
     pub(crate) fn error(self) -> String {
         assert_eq!(self.status, 1, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
@@ -56,15 +56,16 @@ pub(crate) fn modelfmt_in(folder: &Path, args: &str) -> Run {
     run(command(program()).current_dir(folder).args(args.split_whitespace()))
 }
 
-/// The program under test.
+/// Returns the path of the program under test.
 pub(crate) fn program() -> &'static str {
     env!("CARGO_BIN_EXE_modelfmt")
 }
 
-/// What programs need of the environment of the tests. All else a user may have set to something that changes what they print or do.
+/// The variables that programs need from the environment of the tests. Users may have set any other variable
+/// to something that changes the output or the behaviour.
 const INHERITED: [&str; 5] = ["PATH", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH", "LLVM_PROFILE_FILE"];
 
-/// A command with as little of an environment as does.
+/// Returns a command with a minimal environment.
 pub(crate) fn command(program: &str) -> Command {
     let mut command = Command::new(program);
     let inherited = INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -72,7 +73,7 @@ pub(crate) fn command(program: &str) -> Command {
     command
 }
 
-/// Runs a command that runs it.
+/// Runs a command for the program.
 pub(crate) fn run(command: &mut Command) -> Run {
     let Output { status, stdout, stderr } = command.output().expect("the program starts");
     Run {
@@ -82,13 +83,13 @@ pub(crate) fn run(command: &mut Command) -> Run {
     }
 }
 
-/// A file below `testdata`.
+/// Returns the path of a file below `testdata`.
 pub(crate) fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name).canonicalize().expect(name)
 }
 
-/// Gives the program that reads from standard input more of a header than a pipe holds, and less than there is to come. Then it
-/// reads, and waits for more.
+/// Feeds a program that reads from standard input a part of a header, longer than a pipe can hold. Afterwards
+/// the program has begun to read, and waits for the rest.
 pub(crate) fn fill_header(child: &mut Child) {
     let mut header = (1u64 << 20).to_le_bytes().to_vec();
     header.push(b'{');
@@ -112,7 +113,7 @@ impl Secrets {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Writes a secret of text.
+    /// Writes a text as a secret.
     pub(crate) fn secret(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
         std::fs::write(&path, text).expect("a file");
@@ -129,7 +130,7 @@ impl Secrets {
         path
     }
 
-    /// Has the program make a key.
+    /// Makes a key with the program.
     pub(crate) fn key(&self, key_type: &str, name: &str) -> String {
         let path = self.path(name);
         self.ok(&["keygen", "--type", key_type, "-o", &path]);
@@ -141,13 +142,13 @@ impl Secrets {
         path
     }
 
-    /// Runs the program, and looks for secrets in all that it prints.
+    /// Runs the program, and checks that it prints no secret.
     #[track_caller]
     pub(crate) fn run(&self, args: &[&str]) -> Run {
         self.without_secrets(modelfmt(args))
     }
 
-    /// Asserts that it did its job, and gives what it printed.
+    /// Asserts that the program succeeded, and returns its standard output.
     #[track_caller]
     pub(crate) fn ok(&self, args: &[&str]) -> String {
         self.run(args).ok()

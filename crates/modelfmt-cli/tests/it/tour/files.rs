@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::common::testdata;
 use testkit::{Pickler, TorchTensor, torch_zip};
 
-/// Files by the formats' own tools, under the names that they have in the documents.
+/// Files written by the formats' own tools, under the names that they have in the documents.
 const REFERENCE: [(&str, &str); 8] = [
     ("trained.mag", "trained.mag"),
     ("simple_model.oinf", "simple_model.oinf"),
@@ -20,18 +20,19 @@ const REFERENCE: [(&str, &str); 8] = [
     ("column-major.apr", "apr/column-major.apr"),
 ];
 
-/// How many of them are in every folder, whether the document names them or not: `verify -r .` lists them.
+/// The number of these files that are in every folder, even if the document does not name them: `verify -r .`
+/// lists them.
 const ALWAYS: usize = 4;
 
-/// A model as the hub has it, and files that are made of it.
+/// A model as on the hub, and files that are derived from it.
 const HUB: &str = "tiny-llama";
 const TUNED: &str = "tuned.safetensors";
 /// A LoRA of that model, in the form of PEFT.
 const ADAPTER: &str = "adapter";
-/// A checkpoint that runs a command where it is loaded with Python's pickle.
+/// A checkpoint that runs a command when it is loaded with Python's pickle.
 const HOSTILE: &str = "stranger.bin";
 
-/// Writes the files that the commands name into a folder, which is made.
+/// Makes a folder with the files that the commands name.
 pub(super) fn write(folder: &Path, commands: &str) {
     fs::create_dir_all(folder).unwrap();
     for (number, (name, from)) in REFERENCE.into_iter().enumerate() {
@@ -74,8 +75,8 @@ const TENSORS: [(&str, &[u64]); 12] = [
     ("lm_head", &[48, 32]),
 ];
 
-/// Writes a model as the hub has it, and beside it [`TUNED`]: the same with two tensors that are 1 % larger
-/// and two NaN in a third.
+/// Writes a model as on the hub, and next to it [`TUNED`]: the same model with two tensors that are 1 %
+/// larger and two NaN in a third tensor.
 fn write_hub_model(folder: &Path) {
     fs::create_dir(folder.join(HUB)).unwrap();
     fs::write(folder.join(HUB).join("config.json"), CONFIG).unwrap();
@@ -89,7 +90,8 @@ fn write_hub_model(folder: &Path) {
     fs::write(folder.join(TUNED), tuned).unwrap();
 }
 
-/// The values of the tensors of a safetensors file, the same pseudorandom ones in each run, which `change` may change.
+/// Generates the values of the tensors of a safetensors file, pseudorandom but the same in each run. `change`
+/// may modify them.
 fn values(tensors: &[(&str, &[u64])], change: impl Fn(&str, u64, f32) -> f32, mut write: impl FnMut(f32)) {
     let mut state = 1_u32;
     for (name, shape) in tensors {
@@ -100,7 +102,7 @@ fn values(tensors: &[(&str, &[u64])], change: impl Fn(&str, u64, f32) -> f32, mu
     }
 }
 
-/// A safetensors file with one type of numbers, which take `width` bytes.
+/// Returns a safetensors file with one type of numbers, each `width` bytes long.
 fn safetensors(tensors: &[(&str, &[u64])], dtype: &str, width: u64, values: &[u8]) -> Vec<u8> {
     let mut begin = 0;
     let mut entry = |&(name, shape): &(&str, &[u64])| {
@@ -114,7 +116,7 @@ fn safetensors(tensors: &[(&str, &[u64])], dtype: &str, width: u64, values: &[u8
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), values].concat()
 }
 
-/// A safetensors file of [`TENSORS`] in bf16.
+/// Returns a safetensors file of [`TENSORS`] in bf16.
 fn weights(change: impl Fn(&str, u64, f32) -> f32) -> Vec<u8> {
     let mut bytes = Vec::new();
     values(&TENSORS, change, |value| bytes.extend_from_slice(&value.to_le_bytes()[2..]));

@@ -1,8 +1,9 @@
-//! The terminal sessions in README.md and in the pages of docs/ are what the program really prints.
+//! The terminal sessions in README.md and in the pages of docs/ match what the program really prints.
 //!
-//! A block marked `console` holds commands (`$ …`) and what they print. They run one after the other in a folder that
-//! holds the files of [`files`] that the document's commands name. `s3://models` is a bucket with the same files: nginx on
-//! this machine. `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test it tour` records the sessions again.
+//! A block marked `console` has commands (`$ …`) and their output. They run one after the other in a folder
+//! with those files of [`files`] that the document's commands name. `s3://models` is a bucket with the same
+//! files, served by a local nginx. `MODELFMT_UPDATE=1 cargo test -p modelfmt-cli --test it tour` records the
+//! sessions again.
 
 #![allow(clippy::unwrap_used, reason = "this is test code")]
 
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::common::{command, program};
 use testkit::servers::Nginx;
 
-/// What a command prints, errors included, in the order of a terminal.
+/// Returns the output of a command, errors included, in the order of a terminal.
 fn run(line: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
     let programs = Path::new(program()).parent().unwrap().to_owned();
     let path = std::env::join_paths(
@@ -30,10 +31,10 @@ fn run(line: &str, folder: &Path, bucket: Option<&Nginx>) -> String {
     steady(&String::from_utf8(output.stdout).unwrap())
 }
 
-/// What lines begin with that say how long it took.
+/// The beginnings of lines that contain a duration.
 const TIMED: [&str; 5] = ["wrote ", "edited ", "signed ", "rekeyed ", "fetched "];
 
-/// The same with times that do not change from run to run.
+/// Replaces times that change from run to run.
 fn steady(printed: &str) -> String {
     let timed = |line: &str| {
         let (before, after) = line.rsplit_once(" in ")?;
@@ -47,12 +48,12 @@ fn steady(printed: &str) -> String {
     printed.lines().map(line).collect()
 }
 
-/// The commands of a document.
+/// Returns the commands of a document.
 fn commands(document: &str) -> String {
     document.lines().filter(|line| line.starts_with("$ ")).collect::<Vec<_>>().join("\n")
 }
 
-/// The document with the output of every command as it is now.
+/// Returns the document with the current output of every command.
 fn recorded(document: &str, bucket: Option<&Nginx>) -> String {
     let folder = tempfile::tempdir().unwrap();
     files::write(folder.path(), &commands(document));

@@ -17,7 +17,7 @@ from llama_cpp import Model
 from parts import Gelu, Weights
 from safetensors.numpy import save_file
 
-# Names of cases, and whether the weights of the family have inputs as rows.
+# The names of cases, and whether inputs are rows in the weights of the family.
 TRIED = [("llama", False), ("llama, square", False), ("llama, tied, biases", False), ("qwen2", False), ("gemma2", False), ("phi3", False), ("gpt2", True)]
 RANK, ALPHA = 3, 5.0
 TOLERANCE = 1e-3
@@ -72,7 +72,7 @@ class Adapted:
         run(program, adapter, beside, "--base", base)
         without = {"tokenizer.ggml.model": "no_vocab"}
         loaded = Model(plain, texts=without).logits(self.text, adapter=beside)
-        # The adapter of the hub into the GGUF, and that of llama.cpp into the folder.
+        # Merge the hub's adapter into the GGUF, and llama.cpp's adapter into the folder.
         crossed = [work / "into_gguf.gguf", work / "into_folder.gguf"]
         run(program, plain, crossed[0], "--lora", adapter, "--base", base)
         run(program, base, crossed[1], "--lora", beside)

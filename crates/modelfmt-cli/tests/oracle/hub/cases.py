@@ -6,7 +6,8 @@ import models
 
 VOCABULARY = 67
 TOKENS = {"vocab_size": VOCABULARY}
-# Heads of q share heads of k and v, the dimensions of heads do not follow from the model's, and no two sizes are equal.
+# Heads of q share heads of k and v, the dimensions of heads do not follow from the model's, and no two sizes
+# are equal.
 SHARED = TOKENS | {
     "hidden_size": 40,
     "num_hidden_layers": 3,
@@ -18,7 +19,8 @@ SHARED = TOKENS | {
     "rms_norm_eps": 1e-5,
     "rope_theta": 10000.0,
 }
-# As many as the model's dimensions, so that a matrix of q is square: its shape does not say which side is which.
+# q has as many dimensions as the model, so its matrix is square and its shape does not show which side is
+# which.
 SQUARE = SHARED | {"head_dim": None, "num_attention_heads": 4, "num_key_value_heads": 4}
 EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 28}
 LLAMA3 = {
@@ -131,11 +133,10 @@ NOMIC = TOKENS | {
     "causal": False,
 }
 
-# The name of a case, the class, `model_type`, the config, and what is peculiar: `prefix` of the names, `dtype` of the file, `shards`
-# (into how many files it is cut), `as_is` (nothing is cast, so llama.cpp rounds what it computes with to the dtype), `longest` (the
-# longest of the texts alone), `encoded` (an encoder has the text in reverse),
-# `tokenizer` (the folder has one, of bytes),
-# `renamed` (names that keys of the config have in files of the first libraries).
+# The name of a case, the class, `model_type`, the config, and special properties: `prefix` of the names,
+# `dtype` of the file, `shards` (the number of files), `as_is` (nothing is cast, so llama.cpp rounds its
+# operands to the dtype), `longest` (only the longest text), `encoded` (an encoder gets the text in reverse),
+# `tokenizer` (the folder has one, of bytes), `renamed` (names of config keys in files of early libraries).
 CASES: list[tuple[str, type, str, dict, dict]] = [
     ("llama", models.Llama, "llama", SHARED | {"tie_word_embeddings": False}, {}),
     ("llama, bf16 in three files", models.Llama, "llama", SHARED, {"dtype": "bfloat16", "shards": 3}),

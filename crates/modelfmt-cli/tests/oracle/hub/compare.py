@@ -19,9 +19,10 @@ from llama_cpp import Model
 from parts import Gelu, Weights
 from safetensors.numpy import save_file
 
-# llama.cpp computes in f32. It looks gelu up in a table of halves, so a value between two of them may be rounded to either.
+# llama.cpp computes in f32. It looks gelu up in a table of 16-bit floats, so a value between two of them may
+# be rounded to either.
 EXACTLY, BY_TABLE, BY_FORMULA = 1e-5, 5e-4, 1e-3
-# By how much llama.cpp differs if it rounds what it multiplies with to the dtype of the file.
+# How much llama.cpp differs if it rounds its operands to the dtype of the file.
 ROUNDED = {"float16": 5e-3, "bfloat16": 2e-2}
 LENGTHS = (1, 7, 33)
 

@@ -527,7 +527,8 @@ class T5:
         def of(name: str, x: np.ndarray, spread: float = 1.2) -> np.ndarray:
             return self.w.linear(at + name, x, self.heads * self.head, spread=spread).reshape(len(x), self.heads, self.head)
 
-        # Scores are not divided by the root of the dimensions: the weights of q are as much smaller.
+        # Scores are not divided by the root of the dimensions; instead the weights of q are smaller by that
+        # factor.
         seen = attend(of("q", x, 1.2 / math.sqrt(self.head)), of("k", other), of("v", other), 1.0, causal=causal, bias=bias)
         return self.w.linear(at + "o", seen, self.size)
 

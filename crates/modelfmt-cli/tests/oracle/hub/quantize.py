@@ -14,7 +14,7 @@ import numpy as np
 from gguf import GGUFReader, GGUFWriter
 from llama_cpp import library, messages
 
-# Of enum llama_ftype.
+# From enum llama_ftype.
 PRESETS = {
     "q2_k_s": 21, "mostly_q4_0": 2, "mostly_q4_1": 3, "mostly_q8_0": 7, "mostly_q5_0": 8, "mostly_q5_1": 9, "mostly_q2_k": 10, "q3_k_s": 11,
     "q3_k_m": 12, "q3_k_l": 13, "q4_k_s": 14, "q4_k_m": 15, "q5_k_s": 16, "q5_k_m": 17, "mostly_q6_k": 18,
@@ -61,7 +61,7 @@ class Case:
         self.tensors = {f"{name}.weight": heavy(shape) for name, shape in shapes.items()}
         self.tensors |= {f"blk.{layer}.{part}_norm.weight": np.ones(hidden, "<f4") for layer in range(LAYERS) for part in ("attn", "ffn")}
         self.tensors["output_norm.weight"] = np.ones(hidden, "<f4")
-        # Nothing is known of embeddings; nothing went through one expert.
+        # The importance matrix has no data about embeddings, and nothing went through one expert.
         self.calls, self.sums = {}, {}
         for key, shape in shapes.items():
             if key == "token_embd":

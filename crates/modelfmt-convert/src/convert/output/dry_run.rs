@@ -5,9 +5,9 @@ use std::io;
 use modelfmt_write::{Discard, NewFiles};
 
 /// Fails to create a file if the inner `NewFiles` would fail, and discards what is written.
-pub(crate) struct Rehearsed<N>(pub(crate) N);
+pub(crate) struct DryRunFiles<N>(pub(crate) N);
 
-impl<N: NewFiles> NewFiles for Rehearsed<N> {
+impl<N: NewFiles> NewFiles for DryRunFiles<N> {
     type Output = Discard;
 
     fn check(&self, path: &str) -> io::Result<()> {

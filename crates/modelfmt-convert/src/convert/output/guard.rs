@@ -19,7 +19,7 @@ use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::SetNaming;
 
 /// The folder of an output, with the files in it (docs/formats/conversion.md#outputs).
-pub(crate) struct Guard {
+pub(crate) struct OutputGuard {
     folder: PathBuf,
     /// The output, or its index.
     out: PathBuf,
@@ -27,11 +27,11 @@ pub(crate) struct Guard {
     inputs: InputFiles,
     /// The files that the index to be replaced names.
     old: BTreeSet<String>,
-    /// The other indexes of the folder, each with its files. Read only if a file would be replaced.
+    /// The other indexes of the folder, each with its files. They are read only if a file would be replaced.
     others: OnceLock<Vec<(PathBuf, InputFiles)>>,
 }
 
-impl Guard {
+impl OutputGuard {
     /// Looks for a set whose index is `out`.
     pub(crate) fn new(out: &Path, overwrite: Overwrite, inputs: InputFiles) -> Self {
         let mut old = BTreeSet::new();
@@ -44,10 +44,11 @@ impl Guard {
         Self { folder, out, overwrite, inputs, old, others: OnceLock::new() }
     }
 
-    /// Also finds files that the target replaces under other names: a GGUF split into another number of files.
+    /// Also finds files that the target replaces under other names, such as a GGUF that is split into another
+    /// number of files.
     ///
     /// # Errors
-    /// [`Error::Exists`] for such a file, if it may not be replaced.
+    /// [`Error::Exists`] if such a file may not be replaced.
     #[cfg_attr(
         not(feature = "gguf"),
         expect(unused_mut, unused_variables, reason = "nothing else is named so")
@@ -66,7 +67,7 @@ impl Guard {
     /// Creates a single-file output.
     ///
     /// # Errors
-    /// If it cannot be created, or another file would be lost.
+    /// If the output cannot be created, or another file would be lost.
     pub(crate) fn create(&self) -> io::Result<AtomicFile> {
         self.check(&self.out)?;
         AtomicFile::create_protecting(&self.out, self.overwrite, &self.inputs)
@@ -75,16 +76,16 @@ impl Guard {
     /// Fails if [`create`](Self::create) would fail for a single-file output.
     ///
     /// # Errors
-    /// Those of [`create`](Self::create), except for errors that occur only while a file is created.
+    /// The errors of [`create`](Self::create), except for errors that occur only while a file is created.
     pub(crate) fn check_target(&self) -> io::Result<()> {
         self.check(&self.out)?;
         AtomicFile::check_target(&self.out, self.overwrite, &self.inputs)
     }
 
-    /// New files for an output that is a set.
-    pub(crate) fn files(&self) -> Guarded<'_> {
+    /// Returns new files for an output that is a set.
+    pub(crate) fn files(&self) -> GuardedFiles<'_> {
         let files = NewFolder::new(&self.folder, self.overwrite).protecting(self.inputs.clone());
-        Guarded { guard: self, files }
+        GuardedFiles { guard: self, files }
     }
 
     fn check(&self, path: &Path) -> io::Result<()> {
@@ -101,7 +102,7 @@ impl Guard {
         Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 
-    /// Another index that names a file as its own.
+    /// Finds another index that names this file.
     fn other_with(&self, path: &Path) -> Option<PathBuf> {
         #[cfg(feature = "gguf")]
         {
@@ -159,9 +160,10 @@ impl Guard {
     }
 }
 
-/// The files beside an index that belong to its set alone: files that the index names, if a writer gives such names to files of
-/// this set. If another set replaces it, these files are left over unless the new set has them. `text` is the text of the index, of
-/// which at most [`Limits::index_len`](modelfmt_core::Limits) bytes are read. A split GGUF has no index, so the result is empty.
+/// Returns the files that an index names and that belong to its set alone, that is, files with names that a
+/// writer gives to files of this set. If another set replaces it, these files are left over unless the new
+/// set has them. `text` is the text of the index; at most [`Limits::index_len`](modelfmt_core::Limits) bytes
+/// of it are read. A split GGUF has no index, so the result is empty.
 ///
 /// # Errors
 /// If the text cannot be read.
@@ -170,8 +172,8 @@ pub fn files_of_index(name: &str, text: impl io::BufRead) -> io::Result<Vec<Stri
     Ok(named.into_iter().filter(|file| is_part_of(name, file)).collect())
 }
 
-/// Whether a writer gives the name `file` to a file of the set whose index is `index`. Other writers of AEROSETs do not name their
-/// files after the index.
+/// Checks whether a writer gives the name `file` to a file of the set whose index is `index`. Other writers
+/// of AEROSETs do not name their files after the index.
 fn is_part_of(index: &str, file: &str) -> bool {
     const ENDINGS: [&str; 4] = [".aeroset.json", ".safetensors.index.json", ".json", ".apr"];
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -199,12 +201,12 @@ fn is_part_of(index: &str, file: &str) -> bool {
 }
 
 /// New files of a folder that do not replace files of another set.
-pub(crate) struct Guarded<'a> {
-    guard: &'a Guard,
+pub(crate) struct GuardedFiles<'a> {
+    guard: &'a OutputGuard,
     files: NewFolder,
 }
 
-impl Guarded<'_> {
+impl GuardedFiles<'_> {
     /// Flushes many small files together: see [`NewFolder::flushed_together`].
     pub(crate) fn flushed_together(mut self) -> Self {
         self.files = self.files.flushed_together();
@@ -222,7 +224,7 @@ impl Guarded<'_> {
     }
 }
 
-impl NewFiles for Guarded<'_> {
+impl NewFiles for GuardedFiles<'_> {
     type Output = AtomicFile;
 
     fn check(&self, path: &str) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Reads which files the index of a set of any format names, without a tree of it in memory.
+//! Reads which files the index of a set names, in any format, without holding a tree of the index in memory.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,7 +10,8 @@ use modelfmt_core::source::check_relative;
 
 use modelfmt_model::formats::Walk;
 
-/// The files that the index at `path` names, relative to its folder; empty if it is not an index.
+/// Returns the files that the index at `path` names, relative to its folder; empty if the file is not an
+/// index.
 pub(super) fn files_of(path: &Path) -> BTreeSet<String> {
     read(path).unwrap_or_default()
 }
@@ -24,13 +25,13 @@ fn read(path: &Path) -> io::Result<BTreeSet<String>> {
     named_by(BufReader::new(File::open(path)?), metadata.len())
 }
 
-/// The files that the text of an index names.
+/// Returns the files that the text of an index names.
 pub(super) fn named_by(mut text: impl BufRead, len: u64) -> io::Result<BTreeSet<String>> {
     let is_object = text.fill_buf()?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     if !is_object {
         return Ok(BTreeSet::new());
     }
-    // Files that are named before a fault still count: a broken index belongs to somebody, too.
+    // Files that are named before a fault still count: the index may be damaged, but its set still exists.
     let (walk, _) = Walk::through(text.take(len));
     let named = walk.into_files().filter(|name| check_relative(name).is_ok());
     Ok(named

@@ -31,7 +31,7 @@ pub struct WrittenFile {
     pub nbytes: u64,
 }
 
-/// A sink that records the length of what is written.
+/// A sink that records how much is written.
 pub(super) struct Counted<S> {
     sink: S,
     len: Arc<AtomicU64>,
@@ -62,20 +62,20 @@ impl<S: Sink> Sink for Counted<S> {
 type Finish<'a> = &'a (dyn Fn() -> Result<(), BoxError> + Sync);
 
 /// A file of a set, which appears only if all values of the set pass the check.
-pub(super) struct Guarded<'a, O> {
+pub(super) struct CheckedFile<'a, O> {
     file: Counted<O>,
     finish: Finish<'a>,
     /// Whether this is the index, which is finished after all other files.
     is_index: bool,
 }
 
-impl<O> Guarded<'_, O> {
+impl<O> CheckedFile<'_, O> {
     fn check(&self) -> io::Result<()> {
         (self.finish)().map_err(io::Error::other)
     }
 }
 
-impl<O: Sink> Sink for Guarded<'_, O> {
+impl<O: Sink> Sink for CheckedFile<'_, O> {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_at(offset, bytes)
     }
@@ -85,8 +85,8 @@ impl<O: Sink> Sink for Guarded<'_, O> {
     }
 }
 
-/// Every call that changes a file name waits for the check, which reads nothing the second time.
-impl<O: Output> Output for Guarded<'_, O> {
+/// Every call that changes a file name waits for the check. The check reads nothing the second time.
+impl<O: Output> Output for CheckedFile<'_, O> {
     fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.file.sink.read_back(offset, out)
     }
@@ -133,31 +133,31 @@ impl<'a, N: NewFiles> Recorded<'a, N> {
 }
 
 impl<'a, N: NewFiles> NewFiles for Recorded<'a, N> {
-    type Output = Guarded<'a, N::Output>;
+    type Output = CheckedFile<'a, N::Output>;
 
     fn check(&self, path: &str) -> io::Result<()> {
         self.files.check(path)
     }
 
     fn create(&self, path: &str) -> io::Result<Self::Output> {
-        Ok(self.guarded(path, self.files.create(path)?))
+        Ok(self.checked_file(path, self.files.create(path)?))
     }
 
     fn create_to_read_back(&self, path: &str) -> io::Result<Self::Output> {
-        Ok(self.guarded(path, self.files.create_to_read_back(path)?))
+        Ok(self.checked_file(path, self.files.create_to_read_back(path)?))
     }
 }
 
 impl<'a, N: NewFiles> Recorded<'a, N> {
-    fn guarded(&self, path: &str, file: N::Output) -> Guarded<'a, N::Output> {
+    fn checked_file(&self, path: &str, file: N::Output) -> CheckedFile<'a, N::Output> {
         let file = Counted::new(file);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.push((path.to_owned(), Arc::clone(&file.len)));
-        Guarded { file, finish: self.finish, is_index: path == self.index_name }
+        CheckedFile { file, finish: self.finish, is_index: path == self.index_name }
     }
 }
 
-/// The name of a set's index for the requested path; `None` if the target is a single file.
+/// Returns the name of a set's index for the requested path; `None` if the target is a single file.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn file_name(target: Format, out: &Path) -> Result<Option<String>> {
     if !target.is_set() {
@@ -172,7 +172,7 @@ pub(super) fn file_name(target: Format, out: &Path) -> Result<Option<String>> {
     index_name(target, name.to_str().ok_or_else(|| invalid(text))?).map(Some)
 }
 
-/// The name of a set's index, made from the requested name.
+/// Returns the name of a set's index, made from the requested name.
 pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
     match target.properties().set_naming {
         // Other tools look for this name.
@@ -202,10 +202,10 @@ pub(super) fn index_name(target: Format, name: &str) -> Result<String> {
     }
 }
 
-/// The same error with the folder of the file, if it names a file.
+/// Returns the same error with the folder of the file, if the error names a file.
 pub(super) fn within(folder: &Path, error: AnyWriteError) -> AnyWriteError {
     match error {
-        // An error of a file that could be created already has its whole path.
+        // An error about a file that was created already has the whole path.
         AnyWriteError::Write { path, source } if !Path::new(&path).starts_with(folder) => {
             AnyWriteError::Write { path: folder.join(path).display().to_string(), source }
         }
@@ -226,7 +226,8 @@ mod tests {
                 other => other.to_string(),
             }
         };
-        // The error of a file that cannot be created has the requested name; that of a file that cannot be written has its path.
+        // If a file cannot be created, the error has the requested name; if it cannot be written, the error
+        // has its path.
         for folder in ["out", ".", "/out"] {
             let whole = Path::new(folder).join("part-000.aero").display().to_string();
             assert_eq!((named(folder, "part-000.aero"), named(folder, &whole)), (whole.clone(), whole));

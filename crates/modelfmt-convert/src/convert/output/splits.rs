@@ -1,4 +1,4 @@
-//! The files of a split GGUF. It has no index; the names of the files show which they are.
+//! The files of a split GGUF. A split has no index; its files are found by their names.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use modelfmt_gguf::SplitName;
 
-/// The names of the files of the split whose first file is at that path; empty if the path does not have the name of a first file.
+/// Returns the names of the files of the split whose first file is at this path; empty if the path does not
+/// have the name of a first file.
 pub(super) fn files_of(first: &Path) -> BTreeSet<String> {
     let name = first.file_name().and_then(|name| name.to_str());
     match name.and_then(SplitName::parse) {
@@ -16,7 +17,8 @@ pub(super) fn files_of(first: &Path) -> BTreeSet<String> {
     }
 }
 
-/// The names of the files of all splits with the stem of the set that will be at that path, whatever their count.
+/// Returns the names of the files of all splits with the same stem as the set that will be written to this
+/// path, whatever their number of files.
 pub(super) fn files_of_stem(first: &Path) -> BTreeSet<String> {
     match first.file_name().and_then(|name| name.to_str()) {
         Some(name) => files(first, |file| file.stem == stem(name)),
@@ -24,13 +26,13 @@ pub(super) fn files_of_stem(first: &Path) -> BTreeSet<String> {
     }
 }
 
-/// The stem of the file that stands for a set: `m` for `m-00001-of-00003.gguf` and for `m.gguf`.
+/// Returns the stem of the name of a set: `m` for `m-00001-of-00003.gguf` and for `m.gguf`.
 fn stem(name: &str) -> &str {
     let split = SplitName::parse(name).map(|name| name.stem);
     split.unwrap_or_else(|| name.strip_suffix(".gguf").unwrap_or(name))
 }
 
-/// The GGUF files beside a path whose names match.
+/// Returns the names of the GGUF files in the same folder that match.
 fn files(beside: &Path, is_asked: impl Fn(&SplitName<'_>) -> bool) -> BTreeSet<String> {
     let entries = fs::read_dir(modelfmt_core::source::folder_of(beside)).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| {
@@ -41,14 +43,15 @@ fn files(beside: &Path, is_asked: impl Fn(&SplitName<'_>) -> bool) -> BTreeSet<S
     files.collect()
 }
 
-/// The first file of the split that a path belongs to, if it exists and the path is another file of the split.
+/// Returns the first file of the split that a path belongs to, if it exists and the path is another file of
+/// the split.
 pub(super) fn first_of(path: &Path) -> Option<PathBuf> {
     let name = SplitName::parse(path.file_name()?.to_str()?).filter(|name| name.number > 1)?;
     let first = path.with_file_name(name.sibling(0));
     is_gguf(&first).then_some(first)
 }
 
-/// Whether a file has the name of a part of a split with the stem of `first`.
+/// Checks whether a file has the name of a part of a split with the stem of `first`.
 pub(super) fn is_part_of(first: &str, file: &str) -> bool {
     SplitName::parse(file).is_some_and(|file| file.stem == stem(first))
 }

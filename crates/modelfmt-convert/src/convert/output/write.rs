@@ -49,16 +49,16 @@ pub(crate) fn plan(conversion: &ConversionPlan<'_>, name: &str) -> Result<Box<dy
     }
 }
 
-/// The name of the file that opens a set, made from the name that [`index_name`](super::index_name) returned. For a split GGUF this
-/// is its first file.
+/// Returns the name of the file that opens a set, made from the name that [`index_name`](super::index_name)
+/// returned. For a split GGUF this is its first file.
 pub(crate) fn first_file(job: &Job<'_>, target: Format, name: String) -> Result<String, JobError> {
-    match target.driver().and_then(|driver| driver.first_file) {
+    match target.fns().and_then(|fns| fns.first_file) {
         Some(first_file) => first_file(job, &name),
         None => Ok(name),
     }
 }
 
-/// The error for a format that is only read.
+/// Returns the error for a format that is only read.
 pub(crate) fn never(format: Format, instead: Option<&str>) -> Error {
     let instead = instead.map_or_else(String::new, |text| format!("; {text}"));
     Error::usage(Choice::Target, format!("{format} is read and never written{instead}"))
@@ -77,10 +77,11 @@ pub(crate) fn failed(path: &Path, error: AnyWriteError) -> Error {
 }
 
 pub(crate) fn writer(target: Format) -> Option<&'static Write> {
-    target.driver().map(|driver| &driver.write)
+    target.fns().map(|fns| &fns.write)
 }
 
-/// The error for a format without a writer. The conversion has refused such formats before, so it never occurs.
+/// Returns the error for a format without a writer. It never occurs, because the conversion has refused such
+/// formats before.
 pub(crate) fn not_here(format: Format) -> JobError {
     let source = std::io::Error::new(std::io::ErrorKind::Unsupported, format!("{format} is not written"));
     JobError::Write(AnyWriteError::Write { path: "the output".to_owned(), source })

@@ -23,8 +23,9 @@ use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
 use receipt::Receipt;
 
-/// A conversion into a set whose parts are written by independent workers. The same model, target, options and name give the same
-/// plan in every process, so each worker makes its own plan; two plans are the same if their [`id`](Self::id) is the same.
+/// A conversion into a set whose parts are written by independent workers. The same model, target, options
+/// and name give the same plan in every process, so each worker makes its own plan. Plans with the same
+/// [`id`](Self::id) are the same.
 ///
 /// ```no_run
 /// use modelfmt::{Conversion, Execution, Format, Model};
@@ -40,13 +41,13 @@ use receipt::Receipt;
 /// # Ok::<(), modelfmt::Error>(())
 /// ```
 ///
-/// Every worker writes the same bytes for a part, and the set is the same, byte for byte, as one process would write. An AEROSET
-/// for which no [`AeroOptions::uuid`](super::AeroOptions::uuid) is given gets a UUID made from the plan. A part appears when it is
-/// complete. If a worker is killed, write its part again; if its file exists already, allow files to be replaced. The index appears
-/// last.
+/// The set is the same, byte for byte, as if one process had written it. An AEROSET without an
+/// [`AeroOptions::uuid`](super::AeroOptions::uuid) gets a UUID made from the plan. A part appears when it is
+/// complete. If a worker is killed, write its part again; if its file exists already, allow files to be
+/// replaced. The index appears last.
 ///
-/// Each worker checks its own tensors against the digests in their file. If a digest covers more than these tensors (a checksum of the whole file),
-/// the worker reads everything that it covers.
+/// Each worker checks its own tensors against the digests in their file. If a digest covers more than these
+/// tensors (such as a checksum of the whole file), the worker reads everything that the digest covers.
 pub struct PartPlan<'a> {
     conversion: ConversionPlan<'a>,
     name: String,
@@ -61,7 +62,7 @@ pub struct PartPlan<'a> {
 pub struct Part {
     /// The name of the file, in the folder of the index.
     pub path: String,
-    /// The range of its tensors among those that are written.
+    /// The range of its tensors, as numbers among the tensors that are written.
     pub tensors: Range<usize>,
     /// The length in bytes of their values, uncompressed: the total for a progress bar.
     pub nbytes: u64,
@@ -74,7 +75,8 @@ impl std::fmt::Debug for PartPlan<'_> {
 }
 
 impl<'a> ConversionPlan<'a> {
-    /// Plans the set whose index has that name, so that its parts can be written independently. Nothing is written.
+    /// Plans the set whose index has this name, so that its parts can be written independently. Nothing is
+    /// written.
     ///
     /// # Errors
     /// If the target cannot hold the model, or is a single file; [`Error::Usage`] with
@@ -116,7 +118,8 @@ impl<'a> ConversionPlan<'a> {
         Ok(PartPlan { conversion: self, name, plan, parts, id })
     }
 
-    /// A hash that identifies this conversion: it covers everything that the output depends on, except the values.
+    /// Returns a hash that identifies this conversion: it covers everything that the output depends on,
+    /// except the values.
     fn fingerprint(&self, name: &str) -> [u8; 32] {
         let mut options = self.options.clone().into_owned();
         options.output.overwrite = Overwrite::default();
@@ -136,31 +139,31 @@ impl<'a> ConversionPlan<'a> {
 }
 
 impl<'a> PartPlan<'a> {
-    /// Identifies this plan, as 64 hex digits. Workers with the same id write parts of the same set.
+    /// Returns the id of this plan, as 64 hex digits. Workers with the same id write parts of the same set.
     #[must_use]
     pub fn id(&self) -> String {
         blake3::Hash::from_bytes(self.id).to_hex().to_string()
     }
 
-    /// The format that is written.
+    /// Returns the format that is written.
     #[must_use]
     pub const fn target(&self) -> Format {
         self.conversion.target
     }
 
-    /// The name of the file that appears last: the index, or the first file of a split GGUF.
+    /// Returns the name of the file that appears last: the index, or the first file of a split GGUF.
     #[must_use]
     pub fn index_name(&self) -> &str {
         &self.name
     }
 
-    /// The files that can be written independently. [`finish`](Self::finish) writes the others.
+    /// Returns the files that can be written independently. [`finish`](Self::finish) writes the others.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The part with that number.
+    /// Returns the part with this number.
     ///
     /// # Errors
     /// [`Error::Write`] if there is no such part.
@@ -171,8 +174,8 @@ impl<'a> PartPlan<'a> {
         }
     }
 
-    /// New files in a folder, for [`begin`](Self::begin) and the other methods. Input files are never replaced, under whatever
-    /// name.
+    /// Opens a folder for the new files, for [`begin`](Self::begin) and the other methods. Input files are
+    /// never replaced, under whatever name.
     #[cfg(not(target_arch = "wasm32"))]
     #[must_use]
     pub fn folder(&self, folder: impl AsRef<std::path::Path>, overwrite: Overwrite) -> NewFolder {
@@ -191,8 +194,8 @@ impl<'a> PartPlan<'a> {
         begin_parts(files, &self.name, names).map_err(|error: AnyWriteError| self.failed(error))
     }
 
-    /// Writes the remaining files after all parts are written, the index last. `receipts` has one receipt for each part, in any
-    /// order. The parts themselves are not checked; `verify` does that.
+    /// Writes the remaining files after all parts are written, the index last. `receipts` has one receipt for
+    /// each part, in any order. The parts themselves are not checked; use `verify` for that.
     ///
     /// # Errors
     /// [`Error::Write`] if a receipt is missing or belongs to another plan, or a file cannot be written.
@@ -227,7 +230,7 @@ impl<'a> PartPlan<'a> {
         Ok(converted)
     }
 
-    /// The receipts in the order of their parts.
+    /// Returns the receipts in the order of their parts.
     fn sorted<'r>(&self, receipts: &'r [Receipt]) -> Result<Vec<&'r Receipt>> {
         let mut sorted: Vec<Option<&Receipt>> = vec![None; self.parts.len()];
         for receipt in receipts {
@@ -276,7 +279,7 @@ pub struct PlannedPart<'p, 'a> {
 }
 
 impl PlannedPart<'_, '_> {
-    /// The description of the part.
+    /// Returns the description of the part.
     #[must_use]
     pub const fn as_part(&self) -> &Part {
         self.part

@@ -10,8 +10,8 @@ use modelfmt_write::WrittenPart;
 use crate::convert::Clipped;
 use modelfmt_rules::wording::ParseError;
 
-/// What [`PartPlan::finish`](crate::convert::PartPlan::finish) needs to know about a written part. As text it is one line of JSON,
-/// which you can send to another process.
+/// Describes a written part for [`PartPlan::finish`](crate::convert::PartPlan::finish). As text it is one
+/// line of JSON, which you can send to another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     pub(super) plan: [u8; 32],
@@ -22,13 +22,13 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// The number of the part.
+    /// Returns the number of the part.
     #[must_use]
     pub const fn part(&self) -> usize {
         self.number
     }
 
-    /// The length of its file in bytes.
+    /// Returns the length of its file in bytes.
     #[must_use]
     pub const fn nbytes(&self) -> u64 {
         self.written.nbytes
@@ -43,7 +43,7 @@ impl fmt::Display for Receipt {
             ("part", (self.number as u64).into()),
             ("nbytes", self.written.nbytes.into()),
             ("digests", hex(&self.written.digests).into()),
-            ("clipped", self.clipped.iter().map(said).collect::<Value>()),
+            ("clipped", self.clipped.iter().map(clipped_to_json).collect::<Value>()),
             ("notes", texts(&self.notes)),
         ]);
         f.write_str(&json::to_string(&object).map_err(|_| fmt::Error)?)
@@ -76,13 +76,13 @@ fn parse(object: &Object) -> Option<Receipt> {
             .get("clipped")?
             .as_array()?
             .iter()
-            .map(|one| heard(&one))
+            .map(|one| clipped_from_json(&one))
             .collect::<Option<Vec<_>>>()?,
         notes: texts("notes")?,
     })
 }
 
-fn said(clipped: &Clipped) -> Object {
+fn clipped_to_json(clipped: &Clipped) -> Object {
     let Clipped { tensor, dtype, values, zero, infinite, nan, saturated } = clipped;
     let counts: Value = [*values, *zero, *infinite, *nan, *saturated].into_iter().map(Value::from).collect();
     let texts =
@@ -90,11 +90,11 @@ fn said(clipped: &Clipped) -> Object {
     Object::from_iter(texts)
 }
 
-fn heard(said: &Value) -> Option<Clipped> {
+fn clipped_from_json(value: &Value) -> Option<Clipped> {
     let counts: Option<Vec<u64>> =
-        said.get("counts")?.as_array()?.iter().map(|count| count.as_u64()).collect();
+        value.get("counts")?.as_array()?.iter().map(|count| count.as_u64()).collect();
     let [values, zero, infinite, nan, saturated] = counts?[..] else { return None };
-    let (tensor, dtype) = (said.get("tensor")?.as_str()?.to_owned(), said.get("dtype")?.as_str()?);
+    let (tensor, dtype) = (value.get("tensor")?.as_str()?.to_owned(), value.get("dtype")?.as_str()?);
     Some(Clipped { tensor, dtype: DType::from_name(dtype)?, values, zero, infinite, nan, saturated })
 }
 

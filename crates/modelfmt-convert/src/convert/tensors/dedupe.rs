@@ -1,11 +1,12 @@
-//! Finds tensors with equal values, which share their bytes in the target (docs/formats/conversion.md#equal-tensors).
+//! Finds tensors with equal values, so that they share their bytes in the target
+//! (docs/formats/conversion.md#equal-tensors).
 
 use std::collections::{BTreeMap, HashMap};
 
 use modelfmt_core::{DType, Execution};
 
 use modelfmt_model::error::Result;
-use modelfmt_model::job::tensors::{Item, Origin, Tensors};
+use modelfmt_model::job::tensors::{Item, Origin, OutputTensors};
 use modelfmt_model::model::Model;
 
 /// What tensors must have in common so that equal values give equal output.
@@ -14,16 +15,16 @@ struct Kind<'a> {
     from: DType,
     to: DType,
     nbytes: u64,
-    /// Conversion may depend on the shape. `None` if the values are copied.
+    /// The shape, because a conversion may depend on it. `None` if the values are copied.
     shape: Option<&'a [u64]>,
 }
 
-/// Adds to `tied` each tensor whose values equal those of an earlier one, with the number of the first such tensor. Returns how
-/// many there are and how many bytes of the source they take. Only tensors of the same kind are read, in pieces; a hash of each is
-/// kept.
+/// Finds tensors whose values equal those of an earlier tensor, and adds each to `tied` with the number of
+/// the first such tensor. Returns how many there are and how many bytes of the source they take. Only tensors
+/// of the same kind are read, in pieces; a hash of each is kept.
 pub(crate) fn find(
     model: &Model,
-    tensors: &Tensors,
+    tensors: &OutputTensors,
     tied: &mut BTreeMap<usize, usize>,
     work: &Execution<'_>,
 ) -> Result<(usize, u64)> {
@@ -58,7 +59,7 @@ pub(crate) fn find(
             }
         }
     }
-    // A tensor that shares the bytes of another one shares those of the first in the group.
+    // If a tensor shares the bytes of another tensor, map it to the first tensor of the group.
     let firsts: Vec<(usize, usize)> =
         tied.iter().filter_map(|(&number, of)| Some((number, *tied.get(of)?))).collect();
     tied.extend(firsts);

@@ -1,4 +1,4 @@
-//! Selects tensors by patterns of their names.
+//! Selects tensors by name patterns.
 
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
@@ -24,7 +24,7 @@ impl<'a> Patterns<'a> {
         Ok(Self { choice, patterns, globs, matched })
     }
 
-    /// The positions of the patterns that match, ascending.
+    /// Returns the positions of the patterns that match, ascending.
     fn matches(&mut self, name: &str) -> Vec<usize> {
         if self.patterns.is_empty() {
             return Vec::new();
@@ -48,14 +48,14 @@ impl<'a> Patterns<'a> {
         }
     }
 
-    /// The patterns that have matched nothing.
+    /// Returns the patterns that have matched nothing.
     fn unmatched(&self) -> impl Iterator<Item = &'a str> {
         let both = self.patterns.iter().zip(&self.matched);
         both.filter(|(_, matched)| !**matched).map(|(&pattern, _)| pattern)
     }
 }
 
-/// Selects names.
+/// Selects tensors by their names.
 pub(crate) struct Filter<'a> {
     include: Patterns<'a>,
     exclude: Patterns<'a>,
@@ -76,7 +76,7 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// Whether a name is selected. Does not count the name.
+    /// Checks whether a name is selected. Does not count the name.
     pub(crate) fn would_take(&mut self, name: &str) -> bool {
         let is_included = self.include.patterns.is_empty() || !self.include.matches(name).is_empty();
         let is_excluded = !self.exclude.matches(name).is_empty(); // asked in any case, so that each pattern is known to match
@@ -98,7 +98,8 @@ impl<'a> Filter<'a> {
         self.include.check(model)
     }
 
-    /// Notes about the number of tensors that are left out, and about patterns of `exclude` that have matched nothing.
+    /// Returns notes about the number of tensors that are left out, and about patterns of `exclude` that have
+    /// matched nothing.
     pub(super) fn notes(&self) -> Vec<Note> {
         let Self { seen, left_out, .. } = self;
         let choices = self.choices();
@@ -112,7 +113,7 @@ impl<'a> Filter<'a> {
         count.into_iter().chain(unmatched).collect()
     }
 
-    /// The choices that have patterns.
+    /// Returns the choices that have patterns.
     fn choices(&self) -> &'static [Choice] {
         match (self.include.patterns.is_empty(), self.exclude.patterns.is_empty()) {
             (_, true) => &[Choice::Include],

@@ -1,4 +1,4 @@
-//! How important the columns of tensors are that are quantized.
+//! The importance of the columns of tensors that are quantized.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,31 +14,31 @@ use modelfmt_rules::presets;
 use modelfmt_rules::wording::unsupported::{Examples, Unsupported};
 use modelfmt_rules::wording::{Choice, Note};
 
-/// What is known of the importance of columns, and which tensors it was used for.
+/// The importance of columns, as far as it is known, and the tensors that it was used for.
 #[derive(Default)]
 pub(crate) struct Importance {
     matrix: Option<Imatrix>,
     used: u64,
     /// Tensors that are quantized without.
     without: Vec<String>,
-    /// Tensors of which the matrix has another number of columns, where llama.cpp does not mind.
+    /// Tensors that are quantized without it.
     ignored: Vec<String>,
 }
 
-/// What a matrix says of a tensor.
+/// Tensors whose entry in the matrix has the wrong number of columns, where llama.cpp ignores this.
 pub(crate) enum Weights {
-    /// There is no matrix, or the dtype has no use for one.
+    /// There is no matrix, or quantization to the dtype does not use one.
     Unused,
     /// The importance of the columns.
     Known(Arc<[f32]>),
-    /// Nothing.
+    /// The matrix has no entry for the tensor.
     Missing,
-    /// Something for another number of columns, where llama.cpp does not mind.
+    /// The entry has the wrong number of columns, where llama.cpp ignores this.
     OtherSize,
 }
 
 impl Importance {
-    /// Opens the matrix that the options name; `model` says how.
+    /// Opens the matrix at `path`, if there is one, with the open options of `model`.
     pub(crate) fn open(model: &Model, path: Option<&Path>) -> Result<Self> {
         let matrix = path.map(|path| Imatrix::open(path, &model.related_options())).transpose()?;
         Ok(Self { matrix, ..Self::default() })
@@ -48,7 +48,7 @@ impl Importance {
         self.matrix.is_some()
     }
 
-    /// The importance of the columns of a tensor that is quantized, and a note of whether it was there.
+    /// Returns the importance of the columns of a tensor that is quantized, and records whether it was found.
     fn of(&mut self, name: &str, shape: &[u64], to: DType) -> Result<Option<Arc<[f32]>>> {
         match self.weights(name, shape, to)? {
             Weights::Unused => {}
@@ -62,7 +62,7 @@ impl Importance {
         Ok(None)
     }
 
-    /// What the matrix says of a tensor that is quantized.
+    /// Looks up a tensor that is quantized.
     pub(crate) fn weights(&self, name: &str, shape: &[u64], to: DType) -> Result<Weights> {
         let Some(matrix) = &self.matrix else { return Ok(Weights::Unused) };
         if to == DType::Q8_0 || !ggml_quant::can_encode_weighted(to) {
@@ -76,7 +76,7 @@ impl Importance {
             [] => (1, 1),
         };
         let expected = columns.saturating_mul(groups);
-        // Each expert may have a tensor of its own, where GGUF has one for all.
+        // Each expert may have its own tensor, where GGUF has one tensor for all experts.
         if let Some(expert) = expert.and_then(|expert| usize::try_from(expert).ok())
             && let Some(part) =
                 found.chunks_exact(usize::try_from(expected).unwrap_or(usize::MAX).max(1)).nth(expert)
@@ -116,7 +116,8 @@ impl Importance {
 }
 
 impl Chooser<'_> {
-    /// Finds the importance of the columns of a tensor that becomes blocks. `preset` says which preset chose them.
+    /// Finds the importance of the columns of a tensor that is quantized. If it is unknown, and a preset
+    /// gives this dtype only with known importance, the tensor is reported as unsupported.
     pub(super) fn weigh(&mut self, position: usize, info: &TensorInfo<'_>, to: DType) -> Result<()> {
         if !to.is_quantized() || to == info.dtype || !info.has_data {
             return Ok(());

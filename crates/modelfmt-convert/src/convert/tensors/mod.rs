@@ -1,4 +1,4 @@
-//! Selects the tensors to write, their order and their dtypes.
+//! Selects the tensors to write, and their order and dtypes.
 
 pub(super) mod dedupe;
 pub(crate) mod filter;
@@ -16,7 +16,7 @@ use modelfmt_core::{DType, DisplayShape, Kind, TensorInfo};
 
 use super::warnings::Warning;
 use filter::Filter;
-use modelfmt_metadata::names::BESIDE;
+use modelfmt_metadata::names::FROM_CONFIG;
 use modelfmt_metadata::quants;
 use modelfmt_metadata::reserved::Reserved;
 use modelfmt_metadata::schemes::is_weight;
@@ -24,7 +24,7 @@ use modelfmt_metadata::source::Content;
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::formats::capabilities::{Capabilities, Metadata, holds_every_value};
-use modelfmt_model::job::tensors::{Item, Origin, ScaledBy, Shape, Tensors};
+use modelfmt_model::job::tensors::{Item, Origin, OutputTensors, ScaledBy, Shape};
 use modelfmt_model::model::Model;
 use modelfmt_model::quant::Quant;
 use modelfmt_rules::options::renamed::Renamed;
@@ -43,29 +43,29 @@ pub(super) struct Chooser<'a> {
     options: &'a ConvertOptions,
     filter: Filter<'a>,
     rules: TypeRules<'a>,
-    chosen: Tensors,
+    chosen: OutputTensors,
     unsupported: Vec<Unsupported>,
     /// What is known about the scales of tensors, by position. Tensors that are not in the map have no scales.
     scaled: BTreeMap<usize, Scaled>,
-    /// The positions of tensors that are scales and that weights are multiplied by.
+    /// The positions of scales that weights are multiplied by, and that are therefore not written.
     used_scales: BTreeSet<usize>,
     /// Scales and zero points of tensors without values that the reserved key of the source lists, by their names.
     declared_quants: HashMap<String, Quant>,
     /// The number of tensors that are dequantized by their own scales and zero points.
     applied_quants: u64,
-    /// Parts of the source that are lost with any target.
+    /// Parts of the source that no target can keep.
     losses: Vec<Unsupported>,
-    /// Notes about what was taken from a config.json beside the model.
-    from_beside: BTreeSet<String>,
+    /// Notes about what was taken from a config.json next to the model.
+    from_config: BTreeSet<String>,
     #[cfg(not(target_arch = "wasm32"))]
     importance: importance::Importance,
-    /// The number of tensors so far, including those that are only listed.
+    /// The number of tensors so far, including tensors that are only listed.
     place: u64,
 }
 
 /// The result of [`Chooser::choose`].
 pub(super) struct Found {
-    pub(crate) tensors: Tensors,
+    pub(crate) tensors: OutputTensors,
     pub(crate) unsupported: Vec<Unsupported>,
     /// Losses, which are errors unless the options allow them.
     pub(crate) losses: Vec<Unsupported>,
@@ -85,21 +85,22 @@ impl<'a> Chooser<'a> {
             options,
             filter: Filter::new(options)?,
             rules: TypeRules::new(&options.types.rules, target)?,
-            chosen: Tensors::default(),
+            chosen: OutputTensors::default(),
             unsupported: Vec::new(),
             scaled: BTreeMap::new(),
             used_scales: BTreeSet::new(),
             declared_quants: HashMap::new(),
             applied_quants: 0,
             losses: Vec::new(),
-            from_beside: BTreeSet::new(),
+            from_config: BTreeSet::new(),
             #[cfg(not(target_arch = "wasm32"))]
             importance: importance::Importance::open(model, options.types.imatrix.as_deref())?,
             place: 0,
         })
     }
 
-    /// Goes through the tensors of the model, and through those without values that its reserved key lists, in their order.
+    /// Chooses from the tensors of the model, and from the tensors without values that its reserved key
+    /// lists, in their order.
     pub(crate) fn choose(mut self, content: &Content) -> Result<Found> {
         let reserved = content.reserved.as_ref();
         self.check_types();
@@ -169,18 +170,18 @@ impl<'a> Chooser<'a> {
         Ok(())
     }
 
-    /// Whether the filters take the tensor at a position. Does not count it.
+    /// Checks whether the filters take the tensor at a position. Does not count it.
     fn would_take(&mut self, position: usize) -> bool {
         let origins = self.model.origins(position);
         origins.is_empty() || origins.into_iter().any(|name| self.filter.would_take(name))
     }
 
-    /// The name of the tensor at a position in the output.
+    /// Returns the output name of the tensor at a position.
     fn name(&self, position: usize, old: &str) -> String {
         self.chosen.renamed.name(position).unwrap_or(old).to_owned()
     }
 
-    /// Finds the tensors with scales and zero points that the reserved key lists.
+    /// Finds the tensors whose scales and zero points the reserved key lists.
     fn find_quants(&mut self, reserved: Option<&Reserved>) {
         let Some(Reserved { quants, declared, .. }) = reserved else { return };
         let declared: HashMap<&str, &Declared> =
@@ -201,7 +202,8 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Finds the scales of all weights, and which scales are not written because their weights are multiplied by them.
+    /// Finds the scales of all weights, and the scales that are not written because their weights are
+    /// multiplied by them.
     fn find_scales(&mut self) -> Result<()> {
         let model = self.model;
         for position in 0..model.tensor_count() {
@@ -225,7 +227,7 @@ impl<'a> Chooser<'a> {
             let candidate = Candidate {
                 name: info.name,
                 origins: &origins,
-                is_fixed: model.is_fixed(position),
+                keeps_dtype: model.keeps_dtype(position),
                 dtype: info.dtype,
                 shape: info.shape,
                 scaled: &scaled,
@@ -235,7 +237,7 @@ impl<'a> Chooser<'a> {
                 && self.would_take(position)
             {
                 self.used_scales.insert(scaling.position);
-                self.from_beside.extend(scales.note(position, scaling));
+                self.from_config.extend(scales.note(position, scaling));
             }
             match scaled {
                 Scaled::No => {}
@@ -249,14 +251,15 @@ impl<'a> Chooser<'a> {
         scales.check()
     }
 
-    /// Asks the presets for the dtypes of all tensors that are written.
+    /// Asks the presets for the dtypes of all tensors that will be written.
     fn plan_presets(&mut self, content: &Content) {
         if self.rules.presets().is_empty() {
             return;
         }
         let architecture = content.architecture(self.options);
         if let Some(found) = content.architecture_of_config(self.options) {
-            self.from_beside.insert(format!("types are chosen for the architecture {found:?}, {BESIDE}"));
+            self.from_config
+                .insert(format!("types are chosen for the architecture {found:?}, {FROM_CONFIG}"));
         }
         let model = self.model;
         let mut tensors = Vec::new();
@@ -276,8 +279,9 @@ impl<'a> Chooser<'a> {
         self.unsupported.extend(self.rules.presets().plan(about, &tensors));
     }
 
-    /// The positions of the model's tensors in the order in which they are written: file order, or the original order from the
-    /// reserved key if the source's format sorts tensors (docs/formats/conversion.md#order).
+    /// Returns the positions of the model's tensors in the order in which they are written: file order, or
+    /// the original order from the reserved key if the source's format sorts tensors
+    /// (docs/formats/conversion.md#order).
     fn order(&self, stated: &[u64]) -> Vec<usize> {
         let count = self.model.container().tensor_count();
         let mut seen = vec![false; count];
@@ -294,7 +298,8 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// For a target that sorts its index: the position of each tensor there. Empty if the tensors are sorted already.
+    /// For a target that sorts its index, returns the position of each tensor there. Empty if the tensors are
+    /// sorted already.
     fn sorted(&self) -> Vec<u64> {
         if !self.target.properties.sorted {
             return Vec::new();
@@ -317,7 +322,7 @@ impl<'a> Chooser<'a> {
         order
     }
 
-    /// Reports requested dtypes that the target lacks once, not for each tensor.
+    /// Reports each requested dtype that the target lacks once, not for every tensor.
     fn check_types(&mut self) {
         let asked = self.options.types.rules.iter().filter_map(|rule| match rule.change {
             TypeChange::Cast(dtype) | TypeChange::Quantize(Quantization::Type(dtype)) => {
@@ -325,14 +330,14 @@ impl<'a> Chooser<'a> {
             }
             TypeChange::Quantize(Quantization::Preset(_)) | TypeChange::Dequantize(_) => None,
         });
-        let mut said = Vec::new();
+        let mut reported = Vec::new();
         for (choice, dtype) in asked.filter(|&(_, dtype)| !self.target.has(dtype)) {
-            if !said.contains(&(choice, dtype)) {
+            if !reported.contains(&(choice, dtype)) {
                 let other = self.target.format.version_with(dtype);
                 let other = other.map_or_else(String::new, |other| format!(", but {other} has"));
                 let why = format!("{} has no {dtype}{other}", self.target.format);
                 self.unsupported.push(Unsupported::choice(choice, dtype, why, None));
-                said.push((choice, dtype));
+                reported.push((choice, dtype));
             }
         }
     }
@@ -359,7 +364,7 @@ impl<'a> Chooser<'a> {
         let candidate = Candidate {
             name: info.name,
             origins: &origins,
-            is_fixed: self.model.is_fixed(position),
+            keeps_dtype: self.model.keeps_dtype(position),
             dtype: info.dtype,
             shape: info.shape,
             scaled: &scaled,
@@ -401,8 +406,8 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Checks that copied blocks have the layout of the target: in APR each row of a q4_k matrix is padded to whole blocks, in
-    /// other formats no row is.
+    /// Checks that copied blocks have the layout of the target. APR pads each row of a q4_k matrix to whole
+    /// blocks, and other formats pad no row.
     fn check_rows(&mut self, info: &TensorInfo<'_>, to: DType) {
         let is_copied = to == info.dtype && to.is_quantized() && self.target.has(to) && info.has_data;
         if is_copied && self.target.nbytes(to, info.shape) != Some(info.nbytes) {
@@ -446,11 +451,12 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Adds a tensor without values; rules go by its old name. Returns whether its scales are applied.
+    /// Adds a tensor without values. Rules match its old name. Returns whether its scales are applied.
     fn declare_new(&mut self, declared: &Declared, name: &str, scaled: &Scaled) -> bool {
         let shape = self.check(&declared.name, &declared.shape, false);
         let (dtype, shape_of) = (declared.dtype, &declared.shape);
-        let candidate = Candidate { name, origins: &[name], is_fixed: false, dtype, shape: shape_of, scaled };
+        let candidate =
+            Candidate { name, origins: &[name], keeps_dtype: false, dtype, shape: shape_of, scaled };
         let (to, is_decoded) = self.dtype(candidate, self.model.format());
         let origin = Origin::Declared(self.chosen.declared.len());
         self.chosen.declared.push(declared.clone());
@@ -471,7 +477,7 @@ impl<'a> Chooser<'a> {
         self.place += 1;
     }
 
-    /// Checks name and shape, and returns how the shape changes.
+    /// Checks the name and the shape, and returns how the shape changes.
     fn check(&mut self, name: &str, shape: &[u64], was_scalar: bool) -> Shape {
         if let Some(why) = self.target.name_fault(name) {
             self.unsupported.push(Unsupported::tensor(name, why, Some(Remedy::Exclude)));
@@ -490,7 +496,8 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The dtype of a tensor in the output, or its own dtype if there is an error; and whether it is decoded.
+    /// Returns the output dtype of a tensor, and whether it is decoded. If there is an error, the dtype is
+    /// its own.
     fn dtype(&mut self, tensor: Candidate<'_>, source: Format) -> (DType, bool) {
         let Candidate { name, dtype: from, shape, scaled, .. } = tensor;
         let (to, is_decoded) = match self.rules.decide(tensor) {
@@ -516,10 +523,11 @@ impl<'a> Chooser<'a> {
         (to, is_decoded)
     }
 
-    /// The dtype of a tensor that no rule changes: its own, or a wider one if the target lacks it.
+    /// Returns the dtype of a tensor that no rule changes: its own, or a wider one if the target lacks it.
     fn unchanged(&mut self, tensor: Candidate<'_>, source: Format) -> Option<DType> {
         let Candidate { name, dtype: from, scaled, .. } = tensor;
-        // Scales and zero points in the file of the tensor are kept, and are still right for the same numbers in a wider dtype.
+        // Scales and zero points that the file has for a tensor are kept, and stay valid for the same numbers
+        // in a wider dtype.
         let is_same = |to: DType| matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, from);
         let known = self.unsupported.len();
         let to = self.fitting(name, from, source);
@@ -532,7 +540,8 @@ impl<'a> Chooser<'a> {
         to
     }
 
-    /// The dtype itself, or a wider one if the target lacks it; `None` if the tensor has to be refused.
+    /// Returns the dtype itself, or a wider one if the target lacks it; `None` if the tensor has to be
+    /// refused.
     fn fitting(&mut self, name: &str, dtype: DType, source: Format) -> Option<DType> {
         let widened = self.target.widened(dtype);
         match widened {
@@ -547,12 +556,12 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Text that names another version of the target that has the dtype.
+    /// Returns text that names another version of the target that has the dtype.
     fn elsewhere(&self, dtype: DType) -> String {
         self.target.format.version_with(dtype).map_or_else(String::new, |other| format!(", but in {other}"))
     }
 
-    /// The remedy for a dtype that the target lacks.
+    /// Returns the remedy for a dtype that the target lacks.
     fn remedy(&self, dtype: DType, widened: Option<DType>) -> Option<Remedy> {
         if dtype.is_quantized() {
             return Some(Remedy::Dequantize(DType::F32));
@@ -567,7 +576,7 @@ impl<'a> Chooser<'a> {
         Some(Remedy::Cast { to, by_name: dtype.kind() != Kind::Float })
     }
 
-    /// A common dtype of this kind that the target has.
+    /// Returns a common dtype of this kind that the target has.
     fn nearest(&self, kind: Kind) -> Option<DType> {
         let order: &[DType] = match kind {
             Kind::Float => &[DType::F32, DType::F16],
@@ -577,7 +586,7 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// How many heads of queries share a head of keys in the first layer, as the keys of GGUF say it.
+/// Returns how many query heads share a key head in the first layer, according to the metadata keys of GGUF.
 fn heads_per_key(content: &Content, architecture: &str) -> Option<u64> {
     let number = |key: &str| {
         let value = content.key(&format!("{architecture}.attention.{key}"))?;
@@ -586,11 +595,12 @@ fn heads_per_key(content: &Content, architecture: &str) -> Option<u64> {
         value.as_array().map_or_else(|| value.as_u64(), first)
     };
     let heads = number("head_count")?;
-    // llama.cpp takes a key that is missing for as many as there are heads.
+    // If the key is missing, llama.cpp assumes that there are as many key heads as query heads.
     Some(heads.checked_div(number("head_count_kv").unwrap_or(heads)).unwrap_or_default())
 }
 
-/// The dtype of a tensor after it is multiplied by its scales, if it is dequantized; else why it cannot be.
+/// Returns the dtype of a tensor after it is multiplied by its scales, if it is dequantized. The error says
+/// why it cannot be.
 pub(super) fn scaled_dtype(from: DType, decoded: Option<DType>, scaled: &Scaled) -> Result<DType, String> {
     match (decoded, scaled) {
         (None, _) => Ok(from),

@@ -10,7 +10,7 @@ use modelfmt_rules::wording::Note;
 use modelfmt_rules::wording::unsupported::Examples;
 
 impl Chooser<'_> {
-    /// Notes about the selection, the names and the dtypes.
+    /// Returns notes about the selection, the names and the dtypes.
     pub(super) fn notes(&self) -> Vec<Note> {
         let plural = |count: u64| if count == 1 { "tensor" } else { "tensors" };
         let mut notes: Vec<Note> = self.filter.notes();
@@ -28,7 +28,7 @@ impl Chooser<'_> {
                 format!("{count} {} of scales left out: weights are multiplied by them", plural(count));
             notes.push(text.into());
         }
-        notes.extend(self.from_beside.iter().cloned().map(Note::from));
+        notes.extend(self.from_config.iter().cloned().map(Note::from));
         if self.applied_quants > 0 {
             let count = self.applied_quants;
             let text = format!(
@@ -64,8 +64,8 @@ impl Chooser<'_> {
         notes
     }
 
-    /// A note about integers that stay as they are although tensors beside them have the names of their scales: the file does not
-    /// say how they are packed.
+    /// Returns a note about integers that stay as they are although other tensors have the names of their
+    /// scales: the file does not say how the integers are packed.
     pub(super) fn packed_weights(&self) -> Option<String> {
         let container = self.model.container();
         let has_scales = |name: &str| {

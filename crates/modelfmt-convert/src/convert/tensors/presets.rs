@@ -13,10 +13,10 @@ use modelfmt_rules::wording::unsupported::Unsupported;
 
 /// The presets in the rules, and the dtypes that they choose for tensors.
 pub(super) struct Presets<'a> {
-    /// The dtypes for each preset, by the names of tensors.
+    /// The dtypes for each preset, by tensor name.
     types: BTreeMap<Preset, HashMap<&'a str, DType>>,
     target: &'static Capabilities,
-    /// The dtypes that presets have chosen and that the target lacks.
+    /// The chosen dtypes that the target lacks.
     lacking: BTreeSet<(Preset, DType)>,
 }
 
@@ -48,19 +48,20 @@ impl<'a> Presets<'a> {
         unsupported
     }
 
-    /// The dtype that a preset chooses for a tensor; `None` if the tensor stays as it is.
+    /// Returns the dtype that a preset chooses for a tensor; `None` if the tensor stays as it is.
     pub(super) fn dtype(&self, preset: Preset, name: &str) -> Option<DType> {
         self.types.get(&preset)?.get(name).copied()
     }
 
-    /// Whether one of the presets gives a tensor this dtype only where the importance of its columns is known.
+    /// Checks whether one of the presets gives a tensor this dtype only if the importance of its columns is
+    /// known.
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn needs_importance(&self, name: &str, dtype: DType) -> bool {
         let mut chosen = self.types.iter().filter(|(_, types)| types.get(name) == Some(&dtype));
         chosen.any(|(preset, _)| preset.needs_importance(name, dtype))
     }
 
-    /// Records the dtype that a tensor gets, if the target lacks it.
+    /// Records the dtype that a preset gave a tensor, if the target lacks it.
     pub(super) fn note(&mut self, change: TypeChange, dtype: DType) {
         if let TypeChange::Quantize(Quantization::Preset(preset)) = change
             && !self.target.has(dtype)
@@ -69,7 +70,7 @@ impl<'a> Presets<'a> {
         }
     }
 
-    /// The chosen dtypes that the target lacks.
+    /// Returns an item for each chosen dtype that the target lacks.
     pub(super) fn unsupported(&self) -> impl Iterator<Item = Unsupported> {
         self.lacking.iter().map(|(preset, dtype)| {
             let why = format!("{} has no {dtype}, which the preset gives some tensors", self.target.format);

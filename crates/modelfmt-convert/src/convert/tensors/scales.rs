@@ -1,11 +1,12 @@
-//! Finds the scales of weights: by the names that tools give them, or as the user says (docs/formats/conversion.md#scales).
+//! Finds the scales of weights, by the names that tools use or as the user says
+//! (docs/formats/conversion.md#scales).
 
 use modelfmt_core::value::{Value, json};
 use modelfmt_core::{Kind, TensorInfo, author::Shortened};
 
 use modelfmt_metadata::schemes::is_weight;
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_metadata::{config, names::BESIDE};
+use modelfmt_metadata::{config, names::FROM_CONFIG};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::job::tensors::ScaleTensor;
 use modelfmt_model::model::Model;
@@ -14,14 +15,14 @@ use modelfmt_rules::options::ScaleRule;
 use modelfmt_rules::wording::Choice;
 use tensor_program::Scaling;
 
-/// Suffixes of the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.
+/// Suffixes that are appended to the name of a weight: `q_proj.weight_scale_inv`, `gate_up_proj_scale`.
 const SUFFIXES: [&str; 2] = ["_scale_inv", "_scale"];
-/// Replacements of `.weight`: in checkpoints for ComfyUI, of Mistral, and of DeepSeek's own code.
+/// Suffixes that replace `.weight`: in checkpoints for ComfyUI, by Mistral, and of DeepSeek's own code.
 const IN_PLACE: [&str; 3] = [".scale_weight", ".qscale_weight", ".scale"];
-/// Suffixes of tensors that mean that a weight is more than a product of numbers and one scale.
+/// Suffixes of tensors that show that a weight is not just the product of numbers and one scale.
 const MORE: [&str; 3] = ["_scale_2", "_global_scale", "_zero_point"];
 
-/// The name of the scales of a weight, if the rule is for it.
+/// Returns the name of the scales of a weight, if the rule matches the weight.
 fn scale_of(rule: &ScaleRule, name: &str) -> Option<String> {
     let Some((head, tail)) = rule.weight.split_once('*') else {
         return (rule.weight == name).then(|| rule.scale.clone());
@@ -40,9 +41,9 @@ pub(crate) enum Scaled {
     By(ScaleTensor),
     /// The file has scales and zero points for the tensor.
     Quant(Quant),
-    /// The weight is stored in this scheme, and what it is read from decodes it.
+    /// The weight is stored in this scheme, and is decoded when it is read.
     Stored(String),
-    /// There are scales, but it is not clear how they apply, for this reason.
+    /// There are scales, but it is unclear how to apply them, for this reason.
     Unclear(String),
 }
 
@@ -54,7 +55,7 @@ pub(crate) struct Scales<'a> {
     matched: Vec<bool>,
     /// The block size that the model states.
     block: Option<Vec<u64>>,
-    /// The block sizes in a config.json beside each model, for models that do not state them.
+    /// The block sizes in a config.json next to each model, for models that do not state them.
     #[cfg(not(target_arch = "wasm32"))]
     configs: Vec<(&'a Model, ConfigBlocks)>,
 }
@@ -81,7 +82,7 @@ impl<'a> Scales<'a> {
         })
     }
 
-    /// The stated block size for the weight at a position.
+    /// Returns the stated block size for the weight at a position.
     #[cfg(not(target_arch = "wasm32"))]
     fn block(&self, position: usize) -> Option<&[u64]> {
         let stated = match self.config(position) {
@@ -103,15 +104,15 @@ impl<'a> Scales<'a> {
         found.map(|(_, config)| config)
     }
 
-    /// A note about the block size of a weight that is multiplied by its scales: that it is from a config.json, or that a
-    /// config.json was ignored.
+    /// Returns a note about the block size of a weight that is multiplied by its scales: it was taken from a
+    /// config.json, or a config.json was ignored.
     pub(crate) fn note(&self, position: usize, scales: &ScaleTensor) -> Option<String> {
         #[cfg(not(target_arch = "wasm32"))]
         if scales.scaling.is_in_blocks() {
             return match self.config(position)? {
                 ConfigBlocks::States(block) => {
                     let block: Vec<String> = block.iter().map(u64::to_string).collect();
-                    Some(format!("weights are scaled in blocks of {}, {BESIDE}", block.join(" × ")))
+                    Some(format!("weights are scaled in blocks of {}, {FROM_CONFIG}", block.join(" × ")))
                 }
                 ConfigBlocks::NotCovered => Some(
                     "the shapes say how large the blocks are that weights are scaled in: the pin or the signature does not cover the \
@@ -125,12 +126,12 @@ impl<'a> Scales<'a> {
         None
     }
 
-    /// What is known about the scales of a tensor.
+    /// Finds what is known about the scales of a tensor.
     pub(crate) fn of(&mut self, info: &TensorInfo<'_>) -> Scaled {
         let has_scales = is_weight(info.dtype) && info.has_data;
         let mut given = None;
         for (rule, matched) in self.rules.iter().zip(&mut self.matched) {
-            // A pattern applies only to weights.
+            // A pattern matches only weights.
             if !has_scales && rule.weight.contains('*') {
                 continue;
             }
@@ -169,7 +170,7 @@ impl<'a> Scales<'a> {
         found.map(Some).ok_or_else(|| format!("its scales, tensor {:?}, are not there", Shortened(name)))
     }
 
-    /// The tensor with one of the usual names for the scales of a weight.
+    /// Finds the tensor with one of the usual names for the scales of a weight.
     fn known(&self, name: &str) -> Result<Option<usize>, String> {
         let appended = SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
         let stem = name.strip_suffix(".weight");
@@ -210,20 +211,21 @@ impl<'a> Scales<'a> {
     }
 }
 
-/// Reads the block size from a config.json beside a model.
+/// Reads the block size from a config.json next to a model.
 #[cfg(not(target_arch = "wasm32"))]
 fn config_of(model: &Model) -> (&Model, ConfigBlocks) {
-    // A note about a broken file is made where names are read from it.
+    // A note about a broken file is made elsewhere, where names are read from it.
     let stated = config::read(model, &mut Vec::new()).as_ref().and_then(stated_block);
-    let said = match stated {
+    let blocks = match stated {
         Some(block) => ConfigBlocks::States(block),
         None if config::is_ignored(model) => ConfigBlocks::NotCovered,
         None => ConfigBlocks::Silent,
     };
-    (model, said)
+    (model, blocks)
 }
 
-/// Reads `weight_block_size`, at top level or in Hugging Face's `quantization_config`; in metadata of strings it is JSON text.
+/// Reads `weight_block_size`, at the top level or in Hugging Face's `quantization_config`. If metadata holds
+/// only strings, the value is JSON text.
 fn stated_block(metadata: &Value) -> Option<Vec<u64>> {
     const MAX_TEXT: usize = 1 << 20;
     let parsed = |value: &Value| match value.as_str() {
@@ -248,7 +250,7 @@ mod tests {
         assert_eq!(scale_of(&rule, "a.b.bias"), None);
         let rule: ScaleRule = "w=s".parse().unwrap();
         assert_eq!((scale_of(&rule, "w").as_deref(), scale_of(&rule, "v")), (Some("s"), None));
-        // The parts beside the star do not overlap.
+        // The parts before and after the star do not overlap.
         let rule: ScaleRule = "a*a=s*".parse().unwrap();
         assert_eq!((scale_of(&rule, "a"), scale_of(&rule, "aa").as_deref()), (None, Some("s")));
         for bad in ["w", "=s", "w=", "*=s", "w=*", "*.*=*.*", ""] {

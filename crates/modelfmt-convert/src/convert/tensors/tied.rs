@@ -1,8 +1,8 @@
-//! Finds tensors of the source that share their bytes, and whether they can share them in the target.
+//! Finds tensors of the source that share their bytes, and decides whether they can share them in the target.
 
 use std::collections::{BTreeMap, HashMap};
 
-use modelfmt_model::job::tensors::{Origin, ScaledBy, Tensors};
+use modelfmt_model::job::tensors::{Origin, OutputTensors, ScaledBy};
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::unsupported::Unsupported;
 
@@ -24,9 +24,10 @@ pub(crate) struct Tied {
 }
 
 impl Tied {
-    /// Finds the tied tensors. Readers of most formats refuse shared offsets; readers of AERO do not. In AERO a tensor shares the
-    /// bytes of another one if both are converted in the same way (docs/formats/conversion.md#tied-tensors).
-    pub(crate) fn of(model: &Model, tensors: &Tensors, target: Format) -> Result<Self> {
+    /// Finds the tied tensors. Readers of most formats refuse shared offsets; readers of AERO do not. In
+    /// AERO, tensors that share bytes in the source share them again if they are converted in the same way
+    /// (docs/formats/conversion.md#tied-tensors).
+    pub(crate) fn of(model: &Model, tensors: &OutputTensors, target: Format) -> Result<Self> {
         let mut items = Vec::new();
         for (number, item) in tensors.items.iter().enumerate() {
             let Origin::Model(position) = item.origin else { continue };
@@ -39,13 +40,13 @@ impl Tied {
         let (mut kept, mut written) = (BTreeMap::new(), 0u64);
         let mut firsts = HashMap::new();
         for (&(number, item, position, shape), &group) in items.iter().zip(&ties.groups) {
-            // Conversion may depend on the shape.
+            // A conversion may depend on the shape.
             let scales = item.scaling.and_then(|number| Some((number, tensors.scalings.get(number)?)));
             let scales = scales.map(|(number, scales)| match scales {
                 ScaledBy::Tensor(scales) => (None, Some(scales)),
                 ScaledBy::Quant(_) => (Some(number), None),
             });
-            // Blocks depend on it, and it is hardly ever the same.
+            // Quantized blocks depend on the importance, and two tensors hardly ever have the same.
             let importance = tensors.importance.contains_key(&position).then_some(position);
             let made = (group, item.to, (!item.is_copied()).then_some(shape), scales, importance);
             let first = *firsts.entry(made).or_insert(number);
@@ -59,7 +60,8 @@ impl Tied {
         Ok(Self { kept, split, written, size: ties.size(model) })
     }
 
-    /// The item for a small source that would become a large output because of its ties (docs/formats/conversion.md#tied-tensors).
+    /// Returns an item if a small source would become a large output because of its ties
+    /// (docs/formats/conversion.md#tied-tensors).
     pub(crate) fn unsupported(&self, options: &ConvertOptions) -> Option<Unsupported> {
         let Self { written, size, .. } = *self;
         (!options.tensors.allow_ties && written > size.saturating_mul(MAX_TIMES)).then(|| {

@@ -17,14 +17,14 @@ use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 use modelfmt_rules::wording::Remedy;
 use modelfmt_rules::wording::unsupported::{Examples, Unsupported};
 
-/// A tensor as the rules see it, as it is in the source.
+/// A tensor of the source, as the rules see it.
 #[derive(Clone, Copy)]
 pub(in crate::convert) struct Candidate<'t> {
     pub(in crate::convert) name: &'t str,
     /// The names that globs match: those of the tensors that this one is computed from, or its own.
     pub(in crate::convert) origins: &'t [&'t str],
-    /// Whether it keeps its dtype, unless a rule names it.
-    pub(in crate::convert) is_fixed: bool,
+    /// Whether it keeps its dtype unless the glob of a rule matches its name.
+    pub(in crate::convert) keeps_dtype: bool,
     pub(in crate::convert) dtype: DType,
     pub(in crate::convert) shape: &'t [u64],
     pub(in crate::convert) scaled: &'t Scaled,
@@ -36,7 +36,7 @@ pub(super) enum Decision {
     Stays,
     /// It gets this dtype, by this kind of rule.
     Becomes(DType, TypeChange),
-    /// A rule matches it that cannot be applied.
+    /// A rule matches it but cannot be applied.
     Refused(Unsupported),
 }
 
@@ -54,16 +54,16 @@ enum Verdict {
     Refuses(String, Option<Remedy>),
 }
 
-/// What is known about a rule after all tensors were seen.
+/// What is known about a rule after it has been tried on all tensors.
 #[derive(Clone, Default)]
 struct Tally {
     /// Whether its glob has matched a name.
     has_matched: bool,
-    /// Whether it has found a tensor to change.
+    /// Whether it found a tensor to change.
     has_acted: bool,
-    /// Whether no other rule matches one of its tensors.
+    /// Whether it matches some tensor that no other rule matches.
     is_alone: bool,
-    /// How many tensors it matches, and for how many it is the last rule.
+    /// The number of tensors that it matches, and the number of tensors for which it decides.
     matches: u64,
     decides: u64,
 }
@@ -73,13 +73,14 @@ pub(in crate::convert) struct TypeRules<'a> {
     rules: &'a [TypeRule],
     /// The globs of the rules that have one.
     globs: Globs,
-    /// The number of the rule of each glob.
+    /// For each glob, the number of its rule.
     named: Vec<usize>,
     presets: Presets<'a>,
     tallies: Vec<Tally>,
-    /// The sets of rules that match one tensor, as bits, each set once. Empty if there are more than 64 rules.
+    /// The sets of rules that match the same tensor, as bits, each set once. Empty if there are more than 64
+    /// rules.
     together: BTreeSet<u64>,
-    /// Floats that are not quantized although a rule quantizes all tensors that it can.
+    /// Floats that stay as they are although a rule quantizes every tensor that it can.
     left: BTreeMap<Quantization, Vec<String>>,
 }
 
@@ -87,7 +88,7 @@ impl<'a> TypeRules<'a> {
     pub(in crate::convert) fn new(rules: &'a [TypeRule], target: &'static Capabilities) -> Result<Self> {
         let globs = |rule: &'a TypeRule| rule.glob.as_deref();
         for rule in rules {
-            // Compiles each glob alone, so that the error names the wrong one.
+            // Compile each glob alone, so that the error names the malformed one.
             Globs::new(globs(rule)).map_err(|error| Error::usage(rule.choice(), error.to_string()))?;
         }
         let all = Globs::new(rules.iter().filter_map(globs)).map_err(|error| {
@@ -110,12 +111,12 @@ impl<'a> TypeRules<'a> {
         &mut self.presets
     }
 
-    /// Whether one of the rules dequantizes.
+    /// Checks whether one of the rules dequantizes.
     pub(in crate::convert) fn has_dequantize(&self) -> bool {
         self.rules.iter().any(|rule| matches!(rule.change, TypeChange::Dequantize(_)))
     }
 
-    /// Whether a tensor is decoded, or multiplied by its scales. Does not count it.
+    /// Checks whether a tensor is decoded or multiplied by its scales. Does not count the tensor.
     pub(in crate::convert) fn decodes(&self, tensor: Candidate<'_>) -> bool {
         let verdicts = self.verdicts(tensor, &self.named_for(tensor.origins));
         let last = verdicts.into_iter().rfind(|(_, verdict)| !matches!(verdict, Verdict::LacksScales));
@@ -125,7 +126,7 @@ impl<'a> TypeRules<'a> {
         })
     }
 
-    /// Decides what happens to a tensor that is written.
+    /// Decides what happens to a tensor that will be written.
     pub(super) fn decide(&mut self, tensor: Candidate<'_>) -> Decision {
         let by_name = self.named_for(tensor.origins);
         if let Some(other) = tensor.origins.iter().find(|other| self.named_for(&[other]) != by_name) {
@@ -163,7 +164,7 @@ impl<'a> TypeRules<'a> {
         }
     }
 
-    /// The numbers of the rules whose globs match one of the names, ascending.
+    /// Returns the numbers of the rules whose globs match one of the names, ascending.
     fn named_for(&self, names: &[&str]) -> Vec<usize> {
         if self.named.is_empty() {
             return Vec::new();
@@ -173,11 +174,11 @@ impl<'a> TypeRules<'a> {
         found.into_iter().filter_map(|at| self.named.get(at).copied()).collect()
     }
 
-    /// The verdicts of the rules that match a tensor.
+    /// Returns the verdicts of the rules on a tensor.
     fn verdicts(&self, tensor: Candidate<'_>, by_name: &[usize]) -> Vec<(usize, Verdict)> {
         let rules = self.rules.iter().enumerate();
         let for_it = rules.filter(|(number, rule)| match rule.glob {
-            None => !tensor.is_fixed,
+            None => !tensor.keeps_dtype,
             Some(_) => by_name.binary_search(number).is_ok(),
         });
         let verdict = for_it.map(|(number, rule)| (number, self.verdict(rule, tensor)));
@@ -222,7 +223,7 @@ impl<'a> TypeRules<'a> {
         }
     }
 
-    /// Fails for a glob that no name has matched.
+    /// Fails for a glob that matched no name.
     pub(super) fn check_names(&self, model: &Model) -> Result<()> {
         let is_unmatched = |(rule, tally): &(&TypeRule, &Tally)| rule.glob.is_some() && !tally.has_matched;
         match self.rules.iter().zip(&self.tallies).find(is_unmatched) {
@@ -235,7 +236,8 @@ impl<'a> TypeRules<'a> {
         }
     }
 
-    /// Fails for a rule that changes no tensor. `packed` says which tensors `dequantize` leaves.
+    /// Fails for a rule that changes no tensor. `packed` describes tensors that `dequantize` leaves as they
+    /// are.
     pub(super) fn check_acts(&self, model: &Model, packed: impl FnOnce() -> Option<String>) -> Result<()> {
         match self.rules.iter().zip(&self.tallies).find(|(_, tally)| !tally.has_acted) {
             None => Ok(()),
@@ -252,7 +254,7 @@ impl<'a> TypeRules<'a> {
         }
     }
 
-    /// Why a rule changes no tensor.
+    /// Says why a rule changes no tensor.
     fn idle(&self, rule: &TypeRule) -> String {
         let is_named = rule.glob.is_some();
         let why = match rule.effective() {
@@ -277,7 +279,7 @@ impl<'a> TypeRules<'a> {
         format!("{why}{twice}")
     }
 
-    /// Warnings about rules without any effect, because later rules decide each of their tensors.
+    /// Returns warnings about rules that have no effect because later rules decide each of their tensors.
     pub(super) fn warnings(&self) -> Vec<Warning> {
         let overridden = |tally: &Tally| tally.matches > 0 && tally.decides == 0;
         if !self.tallies.iter().any(overridden) {
@@ -294,7 +296,8 @@ impl<'a> TypeRules<'a> {
             .collect()
     }
 
-    /// The rules in an order in which each decides at least one tensor, if there is one: general rules first.
+    /// Returns the rules in an order in which each decides at least one tensor, if there is one: general
+    /// rules first.
     fn working_order(&self) -> Option<Vec<TypeRule>> {
         let mut order: Vec<usize> = (0..self.rules.len()).collect();
         order.sort_by_key(|number| {
@@ -315,7 +318,7 @@ impl<'a> TypeRules<'a> {
         (works && self.rules.len() <= 64).then(rules)
     }
 
-    /// Notes about floats that stay as they are although a rule quantizes all tensors that it can.
+    /// Returns notes about floats that stay as they are although a rule quantizes every tensor that it can.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         self.left.iter().map(|(to, names)| {
             let names = Examples::of(names.iter().map(String::as_str));
@@ -331,7 +334,7 @@ impl<'a> TypeRules<'a> {
     }
 }
 
-/// Why numbers that need scales cannot be changed alone, and the remedy.
+/// Says why numbers that need scales cannot be changed alone, and returns the remedy.
 pub(super) fn lacks_scales(tensor: Candidate<'_>) -> (String, Remedy) {
     let why = match tensor.scaled {
         Scaled::Stored(scheme) => format!("it is stored as {scheme}, and only decoded values can be changed"),
@@ -340,7 +343,7 @@ pub(super) fn lacks_scales(tensor: Candidate<'_>) -> (String, Remedy) {
     (why, Remedy::Dequantize(DType::BF16))
 }
 
-/// The text of a rule without its option.
+/// Returns the text of a rule without its option name.
 fn text(rule: &TypeRule) -> String {
     let text = rule.to_string();
     let argument = text.split_once(' ').map_or(&*text, |(_, argument)| argument);
@@ -360,7 +363,8 @@ fn cast(rule: &TypeRule, to: DType, tensor: Candidate<'_>) -> Verdict {
             false => Verdict::Misses,
         };
     }
-    // Scales and zero points in the file of the tensor are kept, and are still right for the same numbers in a wider dtype.
+    // Scales and zero points that the file has for a tensor are kept, and stay valid for the same numbers in
+    // a wider dtype.
     let keeps = to == dtype || matches!(scaled, Scaled::Quant(_)) && holds_every_value(to, dtype);
     match scaled {
         Scaled::No => Verdict::Takes(to),
@@ -413,7 +417,8 @@ fn quantize(rule: &TypeRule, to: Quantization, dtype: Option<DType>, tensor: Can
     }
 }
 
-/// Whether a float tensor can have this block dtype. As in ggml's own tools, it must be a matrix whose rows are whole blocks.
+/// Checks whether a float tensor can have this block dtype. As in ggml's own tools, the tensor must be a
+/// matrix whose rows are whole blocks.
 fn has_whole_blocks(blocks: DType, shape: &[u64]) -> bool {
     let row = shape.last().copied().unwrap_or(1);
     let block = blocks.block().map_or(1, |block| u64::from(block.elements));

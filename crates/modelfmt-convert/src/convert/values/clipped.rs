@@ -9,8 +9,8 @@ use modelfmt_core::author::Shortened;
 use modelfmt_rules::wording::unsupported::Examples;
 use tensor_program::Lost;
 
-/// The counts of a tensor, added up by several threads. A value that a writer reads twice is counted twice, so only ratios are
-/// exact.
+/// The counts for a tensor, added up by several threads. A value that a writer reads twice is counted twice,
+/// so only ratios are exact.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     values: AtomicU64,
@@ -34,7 +34,7 @@ impl Counts {
         add(&self.saturated, lost.saturated);
     }
 
-    /// The lost values of a tensor, if they deserve a warning.
+    /// Returns the lost values of a tensor, if they deserve a warning.
     pub(super) fn of(&self, tensor: &str, dtype: DType) -> Option<Clipped> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let clipped = Clipped {
@@ -47,7 +47,8 @@ impl Counts {
             saturated: read(&self.saturated),
         };
         let is_beyond = clipped.infinite > 0 || clipped.nan > 0 || clipped.saturated > 0;
-        // A cast to any narrower dtype makes some small values 0, so a few of them do not deserve a warning.
+        // A cast to any narrower dtype turns some small values into 0, so a few of them do not deserve a
+        // warning.
         (is_beyond || clipped.is_ruined()).then_some(clipped)
     }
 }
@@ -66,14 +67,14 @@ pub struct Clipped {
     pub zero: u64,
     /// The number of values that became infinite.
     pub infinite: u64,
-    /// The number of values that became a NaN, in a dtype that has it instead of an infinity.
+    /// The number of values that became a NaN, in a dtype that has NaN but no infinity.
     pub nan: u64,
     /// The number of values that became the smallest or the largest number of the dtype.
     pub saturated: u64,
 }
 
 impl Clipped {
-    /// Whether more than 1 % of the values were lost.
+    /// Checks whether more than 1 % of the values were lost.
     #[must_use]
     pub const fn is_ruined(&self) -> bool {
         let lost =
@@ -81,7 +82,8 @@ impl Clipped {
         lost > self.values / 100 && lost.saturating_mul(100) > self.values
     }
 
-    /// A line for each dtype that tensors were cast to, with the share of lost values, and where it is more than 1 %.
+    /// Returns a line for each dtype that tensors were cast to. It gives the share of lost values, and the
+    /// tensors that lost more than 1 %.
     #[must_use]
     pub fn lines(clipped: &[Self]) -> Vec<String> {
         let mut dtypes: Vec<DType> = Vec::new();

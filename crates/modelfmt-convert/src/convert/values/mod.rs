@@ -1,4 +1,5 @@
-//! Supplies the values of the tensors that are written: those of the source, unchanged or computed by their programs, in pieces.
+//! Supplies the values of the tensors that are written, in pieces: values of the source, unchanged or
+//! computed by the tensors' programs.
 
 pub(super) mod clipped;
 
@@ -7,39 +8,40 @@ use std::ops::Range;
 
 use modelfmt_core::{DType, Execution};
 use modelfmt_write::{BoxError, TensorData};
-use tensor_program::Failed;
+use tensor_program::ReadError;
 
 use clipped::{Clipped, Counts};
-use modelfmt_model::checked::Checked;
+use modelfmt_model::checked::CheckedValues;
 use modelfmt_model::error::{Error, Result};
-use modelfmt_model::job::tensors::{Item, Origin, ScaledBy, Tensors};
+use modelfmt_model::job::tensors::{Item, Origin, OutputTensors, ScaledBy};
 use modelfmt_model::model::Model;
 
 /// Values of a model, computed by the programs of its tensors while they are read. Memory does not depend on the size of the tensors.
 pub(crate) struct Values<'a> {
     model: &'a Model,
-    source: Checked<'a>,
-    tensors: &'a Tensors,
-    /// The counts of lost values, with the numbers of the items that are not copied.
+    source: CheckedValues<'a>,
+    tensors: &'a OutputTensors,
+    /// The counts of lost values for items that are not copied, by the number of the item.
     counts: Vec<(usize, Counts)>,
-    /// The same of items whose values the model computes: what it loses itself, such as where an adapter is merged into halves.
+    /// The counts of lost values for items whose values the model itself computes, for example by merging an
+    /// adapter into f16.
     computed: Vec<(usize, Counts)>,
 }
 
 impl<'a> Values<'a> {
     /// Prepares to read all tensors. With `verify`, values are checked while they are read.
-    pub(crate) fn new(model: &'a Model, tensors: &'a Tensors, verify: bool) -> Result<Self> {
+    pub(crate) fn new(model: &'a Model, tensors: &'a OutputTensors, verify: bool) -> Result<Self> {
         Self::of(model, tensors, &(0..tensors.items.len()), verify)
     }
 
-    /// Like [`new`](Self::new), if only the tensors in `numbers` are read.
+    /// Prepares to read only the tensors in `numbers`, otherwise like [`new`](Self::new).
     pub(crate) fn of(
         model: &'a Model,
-        tensors: &'a Tensors,
+        tensors: &'a OutputTensors,
         numbers: &Range<usize>,
         verify: bool,
     ) -> Result<Self> {
-        let Tensors { items, scalings, .. } = tensors;
+        let OutputTensors { items, scalings, .. } = tensors;
         let read = items.get(numbers.clone()).unwrap_or_default();
         let position = |item: &Item| match item.origin {
             Origin::Model(position) => Some(position),
@@ -54,7 +56,7 @@ impl<'a> Values<'a> {
             ScaledBy::Quant(_) => None,
         });
         positions.extend(scale_tensors.collect::<BTreeSet<_>>());
-        let source = Checked::new(model, &positions, verify)?;
+        let source = CheckedValues::new(model, &positions, verify)?;
         let of = |which: &dyn Fn(&Item) -> bool| {
             let found = items.iter().enumerate().filter(|(_, item)| which(item));
             found.map(|(number, _)| (number, Counts::default())).collect()
@@ -64,28 +66,28 @@ impl<'a> Values<'a> {
         Ok(Self { model, source, tensors, counts, computed })
     }
 
-    /// Notes that say what is not checked, and why.
+    /// Returns notes about values that are not checked, with the reason.
     pub(crate) fn notes(&self) -> &[String] {
         self.source.notes()
     }
 
-    /// Checks that the values match the digests in their file. Output may appear only after that.
+    /// Checks that the values match the digests in their file. The output may appear only after this check.
     pub(crate) fn finish(&self, work: &Execution<'_>) -> Result<()> {
         self.source.finish(work)
     }
 
-    /// Like [`finish`](Self::finish), for a writer that does not know this crate's errors. [`failure`](Self::failure) returns the
-    /// error.
+    /// Does the same as [`finish`](Self::finish) for a writer that does not know this crate's errors.
+    /// [`failure`](Self::failure) returns the error.
     pub(super) fn finish_and_keep(&self, work: &Execution<'_>) -> Result<(), BoxError> {
         self.source.finish(work).map_err(|error| self.source.keep((usize::MAX, 0), error))
     }
 
-    /// The error that stopped a writer, if values could not be read.
+    /// Returns the error that stopped a writer, if values could not be read.
     pub(crate) fn failure(&self) -> Option<Error> {
         self.source.failure()
     }
 
-    /// The items that lost values, with the names that `name` returns for their numbers.
+    /// Returns the items that lost values. `name` gives the name for the number of an item.
     pub(crate) fn clipped<'n>(&self, name: impl Fn(usize) -> &'n str) -> Vec<Clipped> {
         let of = |all: &[(usize, Counts)], dtype: fn(&Item) -> DType| {
             let clipped = all.iter().filter_map(|(number, counts)| {
@@ -126,8 +128,8 @@ impl<'a> Values<'a> {
         let program = self.tensors.program(self.model.container(), &item)?.ok_or(NO_VALUES)?;
         let mut fill = |position: usize, at: u64, out: &mut [u8]| self.fill(number, position, at, out);
         let lost = program.read(offset, out, &mut fill).map_err(|failed| match failed {
-            Failed::Read(error) => error,
-            Failed::Values(error) => error.into(),
+            ReadError::Read(error) => error,
+            ReadError::Values(error) => error.into(),
         })?;
         let elements = modelfmt_core::element_count(program.shape()).unwrap_or(0);
         if let Some(counts) = counts_of(&self.counts, number) {
@@ -139,7 +141,7 @@ impl<'a> Values<'a> {
 
 impl TensorData for Values<'_> {
     fn read(&self, tensor: usize, offset: u64, out: &mut [u8]) -> Result<(), BoxError> {
-        // The error is kept for the caller of the writer, who adds the path of the file.
+        // Keep the error for the caller of the writer, who adds the path of the file.
         self.computed(tensor, offset, out).map_err(|error| match error.downcast::<Error>() {
             Ok(error) => self.source.keep((tensor, offset), *error),
             Err(other) => other,
@@ -152,13 +154,13 @@ impl TensorData for Values<'_> {
     }
 }
 
-/// The counts of an item, if there are any.
+/// Returns the counts of an item, if there are any.
 fn counts_of(all: &[(usize, Counts)], number: usize) -> Option<&Counts> {
     let place = all.binary_search_by_key(&number, |(number, _)| *number).ok()?;
     all.get(place).map(|(_, counts)| counts)
 }
 
-/// The number of elements of which these bytes have at least a part.
+/// Returns the number of elements that lie at least partly in these bytes.
 fn values_in(dtype: DType, offset: u64, nbytes: u64) -> u64 {
     let Some(block) = dtype.block() else { return 0 };
     let (elements, len) = (u64::from(block.elements), u64::from(block.nbytes).max(1));

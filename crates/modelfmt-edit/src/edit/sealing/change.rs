@@ -1,4 +1,4 @@
-//! Changes the signatures inside an APR2 file, and who can open it.
+//! Changes the signatures inside an APR2 file, and changes who can open the file.
 
 use std::path::Path;
 
@@ -15,14 +15,16 @@ use modelfmt_model::apr2::seal::{SealOptions, SigningKey};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::open::OpenOptions;
 
-/// Adds signatures to an APR2 file, or to the manifest of a set, besides existing ones. A set that is not sealed also gets
-/// signatures in its shards, and all its files change together, or none does. The whole model is verified first, because a
-/// signature vouches for all of its content. You can choose `revision` only if there is no signature yet. An encrypted file without
-/// a signature must be open: then `options` have a key.
+/// Adds signatures to an APR2 file, or to the manifest of a set, and keeps existing ones. In a set that is
+/// not sealed, the shards are signed too, and all files of the set change together, or none does. The whole
+/// model is verified first, because a signature vouches for all of its content. You can choose `revision`
+/// only if there is no signature yet. To sign an encrypted file without a signature, pass a key in `options`
+/// that opens it.
 ///
 /// # Errors
-/// [`Error::NotEditable`] for other formats, for a shard, and for a model that fails verification; [`Error::Refused`] for files
-/// that cannot be signed; otherwise those of [`edit`](fn@crate::edit::edit).
+/// [`Error::NotEditable`] for other formats, for a shard, and for a model that fails verification;
+/// [`Error::Refused`] for files that cannot be signed; otherwise the errors of
+/// [`edit`](fn@crate::edit::edit).
 pub fn sign(
     path: impl AsRef<Path>,
     keys: &[SigningKey],
@@ -48,12 +50,13 @@ pub fn sign(
     write(opened, new)
 }
 
-/// Changes who can open an encrypted file: afterwards only those whom `to` names. `options` must have a key that opens it. Its
-/// signatures stay valid. All files of a set change together, or none does. People who could open the file before can still read
-/// copies of it, and also this file if they kept its key: to exclude somebody, write the model to a new file.
+/// Changes who can open an encrypted file: afterwards only the recipients in `to` can. `options` must have a
+/// key that opens the file. The signatures of the file stay valid. All files of a set change together, or
+/// none does. People who could open the file before can still read copies of it, and also this file if they
+/// kept its key. To exclude somebody, write the model to a new file.
 ///
 /// # Errors
-/// If the file cannot be opened with the keys, or cannot be written; if the options are contradictory.
+/// If the file cannot be opened with the keys, or cannot be written, or if the options are contradictory.
 pub fn rekey(path: impl AsRef<Path>, to: &SealOptions, options: &OpenOptions) -> Result<Resealed> {
     let opened = Opened::new(path.as_ref(), options)?;
     if opened.model.as_apr2_sharded().is_some() {

@@ -1,4 +1,4 @@
-//! Changes the signatures inside an APR2 file, and who can open it, in place.
+//! Changes the signatures inside an APR2 file, and changes who can open the file. Both happen in place.
 
 mod change;
 mod opened;

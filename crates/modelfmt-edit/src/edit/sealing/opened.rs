@@ -18,7 +18,8 @@ use modelfmt_rules::wording::Note;
 pub struct Resealed {
     /// The file; for a set, its manifest.
     pub path: PathBuf,
-    /// How the file was changed: [`EditMethod::Unchanged`] if everything was there already, else [`EditMethod::InPlace`].
+    /// How the file was changed: [`EditMethod::Unchanged`] if it already had all changes, otherwise
+    /// [`EditMethod::InPlace`].
     pub method: EditMethod,
     /// The number of bytes that were written.
     pub changed_nbytes: u64,
@@ -29,7 +30,7 @@ pub struct Resealed {
 /// A model that is about to change.
 pub(super) struct Opened {
     pub(super) path: PathBuf,
-    /// The version of the file that was opened.
+    /// The version of the opened file.
     pub(super) version: FileVersion,
     pub(super) model: Model,
     pub(super) notes: Vec<Note>,

@@ -34,14 +34,15 @@ pub(super) fn rekey(opened: Opened, to: &SealOptions) -> Result<Resealed> {
 
 type Shard = modelfmt_model::apr2::Reader<BoxSource>;
 
-/// The versions of the shards, before any of them is read.
+/// Returns the versions of the shards. Call this before any of them is read.
 fn versions(opened: &Opened) -> Result<Vec<FileVersion>> {
     let folder = folder_of(&opened.path);
     let names = opened.model.container().file_paths();
     names.iter().map(|name| version(&folder.join(name))).collect()
 }
 
-/// Changes all files of a set together. `shard` makes the new shard and what the manifest states about it.
+/// Changes all files of a set together. `shard` makes a new shard and the entry for it that the manifest will
+/// have.
 fn change<T>(
     opened: Opened,
     versions: Vec<FileVersion>,

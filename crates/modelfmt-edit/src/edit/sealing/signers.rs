@@ -25,13 +25,14 @@ pub(crate) struct SignedShard {
 }
 
 impl Signers<'_> {
-    /// The options to sign a file that is written anew.
+    /// Returns the options for signing a file that is rewritten.
     pub(crate) fn options(&self) -> SealOptions {
         let options = SealOptions::new().revision(self.revision.unwrap_or_default());
         self.keys.iter().cloned().fold(options, SealOptions::sign)
     }
 
-    /// Signs a file, as it is or as it will be after an edit. Verify it first: a signature vouches for its whole content.
+    /// Signs a file, as it is or as it will be after an edit. Verify the model first: a signature vouches for
+    /// all of its content.
     pub(crate) fn file(
         &self,
         file: &modelfmt_model::apr2::Reader<BoxSource>,
@@ -40,7 +41,7 @@ impl Signers<'_> {
         file.index().sign(file.source(), self.keys, self.revision, work)
     }
 
-    /// Signs a shard in the same way, and returns what the manifest states about it.
+    /// Signs a shard in the same way, and returns what the manifest states about the shard.
     pub(crate) fn shard(
         &self,
         shard: &modelfmt_model::apr2::Reader<BoxSource>,
@@ -56,8 +57,8 @@ impl Signers<'_> {
         Ok((new, SignedShard { nbytes, statement }))
     }
 
-    /// The manifest of a set with the signatures of the set. `text` is its present text, and `shards` are all of its shards in
-    /// their order.
+    /// Returns the manifest of a set with the signatures of the set. `text` is the present manifest, and
+    /// `shards` are all shards in their order.
     pub(crate) fn manifest(
         &self,
         set: &SetIndex,
@@ -69,7 +70,7 @@ impl Signers<'_> {
     }
 }
 
-/// Fails for a model that is not intact and must not be signed.
+/// Fails for a model that is not intact, because such a model must not be signed.
 pub(crate) fn expect_intact(model: &Model, work: &Execution<'_>) -> Result<()> {
     match model.verify_with(VerifyLevel::Full, work).errors.first() {
         None => Ok(()),

@@ -1,32 +1,32 @@
-//! Splits a template of Jinja into text, which is never run, and the tokens of its code.
+//! Splits a Jinja template into text, which is never run, and the tokens of its code.
 
 /// A token of a template's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// Text outside code.
     Outside(String),
-    /// `{{`: code begins.
+    /// `{{`: the beginning of code.
     Begin,
-    /// `{%`: a tag begins.
+    /// `{%`: the beginning of a tag.
     Tag,
-    /// `}}` or `%}`: code ends, or the template does.
+    /// `}}` or `%}`: the end of code, or the end of the template.
     End,
     /// A name.
     Name(String),
     /// A string literal, with its escapes decoded.
     Text(String),
-    /// An integer, or the digits on one side of a point.
+    /// An integer, or the digits on one side of a decimal point.
     Number,
-    /// One character of anything else; `<` also for other comparisons, `/` also for `//` and `**`.
+    /// Any other character. `<` also means other comparisons, and `/` also means `//` and `**`.
     Mark(char),
 }
 
-/// The tokens of a template, one by one, each with the place where it begins, in bytes.
+/// Returns the tokens of a template one by one, each with its byte offset.
 pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,
     is_code: bool,
-    /// How many brackets are open: an expression does not end within them.
+    /// The number of open brackets. An expression does not end within them.
     open: usize,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The text before the code that comes next, or the beginning of the code. Comments are skipped.
+    /// Returns the text before the next code, or the beginning of the code. Comments are skipped.
     fn outside(&mut self) -> Option<(usize, Token)> {
         let at = self.at;
         loop {
@@ -67,7 +67,7 @@ impl<'a> Lexer<'a> {
         }
         let begin = rest.get(..2)?;
         self.at += begin.len();
-        // Where spaces around the code are kept or not.
+        // The sign that keeps or removes spaces around the code.
         self.at += usize::from(self.rest().starts_with(['-', '+']));
         (self.is_code, self.open) = (true, 0);
         Some((at, if begin == "{%" { Token::Tag } else { Token::Begin }))
@@ -101,7 +101,7 @@ impl<'a> Lexer<'a> {
         Token::Number
     }
 
-    /// A string literal, whose quotation mark comes next.
+    /// Reads a string literal. Its quotation mark is next.
     fn text(&mut self, quote: char) -> Token {
         let mut decoded = String::new();
         let mut chars = self.rest().char_indices();
@@ -116,7 +116,7 @@ impl<'a> Lexer<'a> {
                         let (value, digits) =
                             escape(c, self.rest().get(at + c.len_utf8()..).unwrap_or_default());
                         decoded.extend(value);
-                        // The digits of an escape are ASCII, so characters are bytes.
+                        // The digits of an escape are ASCII, so each character is one byte.
                         for _ in 0..digits {
                             chars.next();
                         }
@@ -178,14 +178,15 @@ pub(super) fn is_of_name(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-/// Whether a tag with this name comes first: `{% raw %}`, `{%- raw %}`.
+/// Checks whether the text begins with a tag of this name: `{% raw %}`, `{%- raw %}`.
 fn is_tag(rest: &str, name: &str) -> bool {
     let Some(inside) = rest.strip_prefix("{%") else { return false };
     let inside = inside.strip_prefix(['-', '+']).unwrap_or(inside).trim_start();
     inside.strip_prefix(name).is_some_and(|after| !after.starts_with(is_of_name))
 }
 
-/// What stands for `\` and this character, and how many of the digits after it belong to it. Python's escapes are meant.
+/// Decodes Python's escape of `\` and this character. Returns the character, if the escape has one, and how
+/// many of the digits that follow belong to it.
 fn escape(c: char, rest: &str) -> (Option<char>, usize) {
     let code = |len: usize, radix: u32| {
         let digits = rest.get(..len).filter(|digits| digits.chars().all(|c| c.is_digit(radix)));

@@ -1,9 +1,11 @@
-//! Whether a chat template could run code where it is rendered.
+//! Checks whether a chat template could run code when it is rendered.
 //!
-//! Templates are programs in Jinja, run by whoever talks to the model. A renderer without a sandbox gives them all of Python: from
-//! any value a chain of attributes such as `''.__class__.__mro__` leads to `os.system`. So the scan looks for the names such a chain
-//! needs, for texts that the template puts together and uses as names, and for functions that no chat template calls. Text outside `{{ }}` and
-//! `{% %}` is never run, and not looked at. The scan takes time in proportion to the template, and runs nothing.
+//! Templates are programs in Jinja. Whoever talks to the model runs them. Without a sandbox, a renderer gives
+//! them access to all of Python: from any value, a chain of attributes such as `''.__class__.__mro__` leads
+//! to `os.system`. The scan therefore looks for the names that such a chain needs, for texts that the
+//! template puts together and uses as names, and for functions that no chat template calls. Text outside `{{
+//! }}` and `{% %}` is never run, and is not scanned. The scan takes time in proportion to the template, and
+//! runs nothing.
 
 mod flow;
 mod lex;
@@ -16,17 +18,17 @@ use lex::{Lexer, Token, is_of_name};
 /// Something in a template that could run code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Danger {
-    /// Where it is, in bytes from the beginning of the template.
+    /// Its offset in bytes from the beginning of the template.
     pub(super) at: usize,
-    /// What it is, for people.
+    /// A description for people.
     pub(super) what: String,
 }
 
-/// No more are listed: one suffices to refuse a template.
+/// The maximum number of findings. One is enough to refuse a template.
 const MOST: usize = 5;
 
-/// Functions and objects that no chat template needs, and that lead out of it.
-const FREE: [&str; 16] = [
+/// Functions and objects that no chat template needs, and that give access to things outside the template.
+const ESCAPES: [&str; 16] = [
     "os",
     "sys",
     "eval",
@@ -46,7 +48,7 @@ const FREE: [&str; 16] = [
 ];
 
 /// Attributes of Python's functions, frames and generators that lead to its modules.
-const INNER: [&str; 16] = [
+const INTERNALS: [&str; 16] = [
     "gi_frame",
     "gi_code",
     "gi_yieldfrom",
@@ -65,20 +67,20 @@ const INNER: [&str; 16] = [
     "mro",
 ];
 
-/// Blocks whose text becomes a value; `set` is one too where nothing is assigned in its tag.
+/// Blocks whose text becomes a value. `set` is also such a block if its tag assigns nothing.
 const CAPTURING: [&str; 3] = ["call", "filter", "macro"];
 
-/// What in the template could run code, in its order.
+/// Finds what could run code in the template, in order of occurrence.
 pub(super) fn dangers(text: &str) -> Vec<Danger> {
     let mut found = written_names(text);
-    found.extend(flow::made_names(text));
+    found.extend(flow::assembled_names(text));
     found.sort_by_key(|danger| danger.at);
     found.dedup();
     found.truncate(MOST);
     found
 }
 
-/// The names that are written as they are, in code, in its literals, or in the text of a block that becomes a value.
+/// Finds names that are written out: in code, in literals, or in the text of a block that becomes a value.
 fn written_names(text: &str) -> Vec<Danger> {
     let mut scan = Scan::default();
     let mut tokens = Lexer::new(text).peekable();
@@ -96,9 +98,9 @@ fn written_names(text: &str) -> Vec<Danger> {
 #[derive(Default)]
 struct Scan {
     found: Vec<Danger>,
-    /// How many blocks are open whose text becomes a value.
+    /// The number of open blocks whose text becomes a value.
     capturing: usize,
-    /// The tag is that of such a block, if nothing is assigned in it.
+    /// Whether the current tag opens such a block, unless it turns out to assign something.
     is_set: bool,
 }
 
@@ -110,13 +112,13 @@ impl Scan {
     fn token(&mut self, at: usize, token: &Token, before: &Token, next: Option<&Token>) {
         match token {
             Token::Outside(text) if self.capturing > 0 => {
-                if let Some(word) = inner_word(text) {
+                if let Some(word) = internal_word(text) {
                     self.add(at, format!("it makes the name {word:?} of the text of a block"));
                 }
             }
             Token::End => self.capturing += usize::from(std::mem::take(&mut self.is_set)),
             Token::Text(text) => {
-                if let Some(word) = inner_word(text) {
+                if let Some(word) = internal_word(text) {
                     self.add(at, format!("it holds the name {word:?}"));
                 }
             }
@@ -130,11 +132,11 @@ impl Scan {
         let is_attribute = matches!(before, Token::Mark('.'));
         let is_filter = matches!(before, Token::Mark('|'));
         let is_keyword = matches!(next, Some(Token::Mark('='))) && !matches!(before, Token::Name(_));
-        if inner_word(name).is_some() {
+        if internal_word(name).is_some() {
             self.add(at, format!("it uses the name {name:?}"));
         } else if is_filter && name == "attr" {
             self.add(at, "it gets an attribute by a name that it makes (attr)".to_owned());
-        } else if !is_attribute && !is_filter && !is_keyword && FREE.contains(&name) {
+        } else if !is_attribute && !is_filter && !is_keyword && ESCAPES.contains(&name) {
             self.add(at, format!("it uses {name:?}, which leads out of a template"));
         }
         if matches!(before, Token::Tag) {
@@ -150,12 +152,13 @@ impl Scan {
     }
 }
 
-/// A word of a text that is a name of Python's inner parts: two underscores before or after it, or one of [`INNER`].
-fn inner_word(text: &str) -> Option<&str> {
-    let is_inner = |word: &&str| {
+/// Finds a word that names a Python internal: it has two underscores before or after it, or is one of
+/// [`INTERNALS`].
+fn internal_word(text: &str) -> Option<&str> {
+    let is_internal = |word: &&str| {
         let bare = word.trim_matches('_');
         let is_marked = word.starts_with("__") || word.ends_with("__");
-        (is_marked && !bare.is_empty()) || INNER.contains(word)
+        (is_marked && !bare.is_empty()) || INTERNALS.contains(word)
     };
-    text.split(|c: char| !is_of_name(c)).find(is_inner)
+    text.split(|c: char| !is_of_name(c)).find(is_internal)
 }

@@ -1,8 +1,8 @@
-//! Attacks that must be found, and templates as models have them, which must not be accused.
+//! Attacks that must be found, and templates as in real models, which must not be reported.
 
 use super::dangers;
 
-/// Each could run code, or leads to what can.
+/// Each of these could run code, or leads to something that can.
 const ATTACKS: &[&str] = &[
     "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "{{ messages.__class__ }}",
@@ -73,7 +73,7 @@ const ATTACKS: &[&str] = &[
     "{{ {'a': {'b': 1}}}}{{ x.__class__ }}",
     "{{ 'a' if not ('_' ~ '_class') else 'b' }}",
     "text {{ ok }} text {{ x.__class__",
-    // Put together in ways that are not followed.
+    // Texts that are put together in ways that are not followed.
     "{{ ''['class'.center(9, '_')] }}",
     "{{ ''['class'.ljust(7, '_').rjust(9, '_')] }}",
     "{{ ''['class'|center(9)|replace(' ', '_')] }}",
@@ -128,7 +128,7 @@ const ATTACKS: &[&str] = &[
     "{{ os == 1 }}",
 ];
 
-/// Written as the templates of well-known families are.
+/// Templates in the style of well-known families.
 const STOCK: &[&str] = &[
     "",
     "no code at all, __class__ and {{",
@@ -175,7 +175,7 @@ const STOCK: &[&str] = &[
     "{%- if not loop.first and loop.previtem.role != message.role %}{{ '\\n' }}{%- endif %}",
     "{{ message.get('reasoning_content', '') or '' }}",
     "{{ render(tool, open=true, config=false) }}",
-    // Subscripts that are computed, and are no names.
+    // Subscripts that are computed but are not names.
     "{% for m in messages %}{{ messages[loop.index0 - 1].role }}{{ messages[loop.index0 + 1]['role'] }}{% endfor %}",
     "{%- set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}{%- for message in messages[::-1] %}{%- set index = (messages|length - 1) - loop.index0 %}{%- if ns.multi_step_tool and message.role == 'user' %}{%- set ns.last_query_index = index %}{%- endif %}{%- endfor %}{{ messages[ns.last_query_index].content }}",
     "{{ ['user', 'assistant'][loop.index0 % 2] }}{{ ('a', 'b')[i] }}",
@@ -218,7 +218,7 @@ fn a_finding_says_where() {
     assert_eq!(found[0].what, r#"it uses the name "__class__""#);
 }
 
-/// Whatever a template is cut to, and however often a piece is repeated, a scan ends and is quick.
+/// Wherever a template is cut, and however often a piece is repeated, a scan ends quickly.
 #[test]
 fn odd_templates_take_no_longer() {
     for template in ATTACKS.iter().chain(STOCK) {

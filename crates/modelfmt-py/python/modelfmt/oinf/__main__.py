@@ -69,7 +69,8 @@ def _named(target: str) -> Any:
     try:
         imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        # A module that this one needs is the module's own mistake, whose place the traceback shows.
+        # If a module that this one imports is missing, the mistake is in this module, and the traceback shows
+        # where.
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise usage(f"--input: {error}") from None

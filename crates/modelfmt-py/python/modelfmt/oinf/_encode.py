@@ -10,7 +10,7 @@ from .. import _dtypes
 from .._dtypes import Array
 from .._errors import usage
 
-# Smallest and largest number of packed types.
+# The smallest and the largest number of packed types.
 _RANGES = {
     "i4": (-8, 7),
     "i2": (-2, 1),
@@ -97,9 +97,9 @@ def _f8(values: Array) -> Array:
     exponent = (bits >> 23) & 0xFF
     mantissa = (bits & 0x7FFFFF) | 0x800000
     target = exponent - 112
-    # Normal numbers: two bits of mantissa, half of the last place added.
+    # Normal numbers: two bits of mantissa, rounded by adding half of the last place.
     normal = (target << 2) | (((mantissa + (1 << 20)) >> 21) & 3)
-    # Below the smallest normal number, the mantissa moves right.
+    # Below the smallest normal number, the mantissa is shifted right.
     shift = np.clip(22 - target, 22, 62)
     subnormal = np.where(shift >= 32, 0, ((mantissa + (1 << (shift - 1))) >> shift) & 3)
     code = np.where(target >= 31, 0x7C, np.where(target <= 0, subnormal, normal))

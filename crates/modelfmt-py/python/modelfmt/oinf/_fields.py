@@ -111,7 +111,7 @@ class Field(NamedTuple):
     extra: Mapping[str, Any]
 
 
-# Fields of these names hold dicts of what has no field of its own.
+# Fields with these names hold dicts of everything that has no field of its own.
 DICTS = ("sizevars", "metadata", "tensors")
 
 

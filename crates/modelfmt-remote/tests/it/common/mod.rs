@@ -1,4 +1,4 @@
-//! A web server that does what a test tells it: right answers, and all kinds of wrong ones.
+//! A web server that responds as a test wants: with correct responses, and all kinds of wrong ones.
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![allow(
     clippy::unwrap_used,
@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use modelfmt_remote::{Environment, Location, Options};
 
-/// A request as it came.
+/// A request, as received.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// The number of requests before it.
     pub(crate) number: usize,
-    /// Path and query.
+    /// The path and the query.
     pub(crate) target: String,
     pub(crate) headers: Vec<(String, String)>,
 }
@@ -34,7 +34,7 @@ impl Request {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The range that is asked for, of a file of that length.
+    /// Returns the requested range of a file of this length.
     pub(crate) fn range(&self, len: u64) -> Option<Range<u64>> {
         let (first, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
         if first.is_empty() {
@@ -45,19 +45,19 @@ impl Request {
     }
 }
 
-/// What is sent back: head and body as they are, all of them or some.
+/// A response. The head and the body are sent as they are, completely or in part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// The connection ends after so many bytes of the body.
+    /// The connection ends after this many bytes of the body.
     pub(crate) cut: Option<usize>,
     /// The wait before each byte of the body.
     pub(crate) trickle: Option<Duration>,
-    /// The wait before the answer.
+    /// The wait before the response.
     pub(crate) wait: Option<Duration>,
-    /// The claimed length of the body, if it is not its length; `Some(None)` claims none.
+    /// The stated length of the body, if it is not the real length; `Some(None)` states none.
     pub(crate) length: Option<Option<u64>>,
 }
 
@@ -82,13 +82,13 @@ impl Reply {
         self
     }
 
-    /// The right answer of a server that has this file.
+    /// Returns the correct response of a server that has this file.
     pub(crate) fn file(request: &Request, bytes: &[u8], etag: &str) -> Self {
         let part = |range: Range<u64>| bytes[range.start as usize..range.end as usize].to_vec();
         Self::part(request, bytes.len() as u64, etag, part)
     }
 
-    /// As [`file`](Self::file), of a file whose bytes a function makes.
+    /// Does the same as [`file`](Self::file), for a file whose bytes are made by a function.
     pub(crate) fn part(
         request: &Request,
         len: u64,
@@ -118,11 +118,11 @@ struct Log {
     requests: Mutex<Vec<Request>>,
     active: AtomicUsize,
     most: AtomicUsize,
-    /// How often a request came while no other was being answered.
+    /// The number of requests that arrived while no other request was being answered.
     waves: AtomicUsize,
 }
 
-/// The server; its threads end with the test.
+/// A running server. Its threads end with the test.
 pub(crate) struct Server {
     pub(crate) port: u16,
     log: Arc<Log>,
@@ -143,7 +143,7 @@ impl Server {
         Self { port, log }
     }
 
-    /// A server that answers rightly.
+    /// Starts a server that responds correctly.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
         Self::start(move |request| Reply::file(request, &bytes, "\"1\""))
     }
@@ -169,7 +169,7 @@ impl Server {
         format!("http://127.0.0.1:{}/{path}", self.port).parse().unwrap()
     }
 
-    /// Options for a test, which must not wait long: buckets are on this server.
+    /// Returns options for a test, which must not wait long. Buckets are on this server.
     pub(crate) fn options(&self) -> Options {
         let endpoint = format!("http://127.0.0.1:{}", self.port);
         let environment =
@@ -178,7 +178,7 @@ impl Server {
     }
 }
 
-/// Options for a test, which must not wait long.
+/// Returns options for a test, which must not wait long.
 pub(crate) fn options() -> Options {
     let (first, longest) = (Duration::from_millis(1), Duration::from_millis(1100));
     Options::new().waits(first, longest).environment(Environment::from_vars::<String, String>([]))
@@ -221,7 +221,7 @@ fn head(stream: &mut TcpStream) -> Option<(String, Vec<(String, String)>)> {
     Some((target, headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect()))
 }
 
-/// Whether the connection stays open.
+/// Sends a response. Returns whether the connection stays open.
 fn answer(stream: &mut TcpStream, reply: Reply) -> bool {
     if let Some(wait) = reply.wait {
         thread::sleep(wait);

@@ -1,4 +1,4 @@
-//! A process that is killed at any moment: nothing is worse, and the next one goes on.
+//! A process is killed at any moment. Nothing gets worse, and the next process continues.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -11,12 +11,13 @@ use modelfmt_remote::fetch::{FetchOptions, FetchProgress};
 use super::{GROUP, content, fetch, files, names, proved};
 use crate::common::Server;
 
-/// The moments of each kind; `MODELFMT_FETCH_KILLS` sets another number.
+/// Returns the number of moments of each kind; `MODELFMT_FETCH_KILLS` sets another number.
 fn moments() -> u64 {
     std::env::var("MODELFMT_FETCH_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(6)
 }
 
-/// The process that is killed: it fetches, and dies once so many bytes are in place. It is started by the other tests.
+/// The process that is killed. It fetches, and dies once this many bytes have been written. The other tests
+/// start it.
 #[test]
 fn child() {
     let Ok(job) = std::env::var("MODELFMT_FETCH_CHILD") else { return };
@@ -37,7 +38,7 @@ fn child() {
     let _ = Store::new(crate::common::options()).unwrap().fetch(&[url.parse().unwrap()], out, &options);
 }
 
-/// Starts the process; says whether it was killed.
+/// Starts the process. Returns whether it was killed.
 fn killed(server: &Server, out: &Path, pin: Option<[u8; 32]>, at: u64) -> bool {
     let pin: String = pin.iter().flatten().map(|byte| format!("{byte:02x}")).collect();
     let url = format!("http://127.0.0.1:{}/m", server.port);
@@ -59,7 +60,7 @@ fn new_files(server: &Server, good: &[u8], pin: Option<[u8; 32]>) {
         let out = folder.path().join("m");
         let at = 1 + LEN * moment / count.max(2);
         let mut kept = 0;
-        // Twice, the second time later.
+        // Twice, the second time at a later moment.
         for at in [at, (at + LEN / 5).min(LEN)] {
             assert!(killed(server, &out, pin, at), "at {at}");
             assert!(!out.exists(), "at {at}");
@@ -69,7 +70,7 @@ fn new_files(server: &Server, good: &[u8], pin: Option<[u8; 32]>) {
         let done = fetch(server, &out, &pin.map_or(options.clone(), |pin| options.pin(pin))).unwrap();
         assert!(fs::read(&out).unwrap() == good, "at {at}");
         assert!(done.kept + LEN / 20 >= kept, "at {at}: {} of {kept} kept", done.kept);
-        // The server may still log requests of those that were killed, so what came is counted here.
+        // The server may still log requests of killed processes, so the bytes that arrived are counted here.
         assert!(done.fetched <= LEN - kept + LEN / 20, "at {at}: {} of {}", done.fetched, LEN - kept);
         assert_eq!(names(folder.path()), ["m"]);
     }
@@ -122,7 +123,7 @@ fn a_killed_repair_leaves_nothing_worse() {
     }
 }
 
-/// Stops between the last steps: the file has its name, and the list is still there.
+/// Stops between the last steps: the file has its name, and the list still exists.
 #[test]
 fn a_kill_between_the_last_steps() {
     let good = content(1 << 20);
@@ -133,7 +134,7 @@ fn a_kill_between_the_last_steps() {
     let done = fetch(&server, &out, &FetchOptions::new()).unwrap();
     assert!(done.kept + (1 << 20) / 20 >= 1 << 20, "{done:?}");
     fs::remove_file(&out).unwrap();
-    // As `fetch` leaves it if it dies after the rename.
+    // Restores the list, as if `fetch` had died right after the rename.
     assert!(killed(&server, &out, None, 1 << 20));
     let log = folder.path().join(".m.modelfmt-fetch-log");
     let before = fs::read(&log).unwrap();
@@ -141,7 +142,8 @@ fn a_kill_between_the_last_steps() {
     assert!(!part.exists() && !log.exists());
     fs::write(&log, before).unwrap();
     let again = fetch(&server, &out, &FetchOptions::new());
-    // The list may lack the last lines; then the file is refused and untouched, as one of which nothing is known.
+    // The list may lack the last lines. The file is then refused and left as it is, like a file about which
+    // nothing is known.
     assert!(again.is_ok() || fs::read(&out).unwrap() == good);
     assert!(fs::read(&out).unwrap() == good);
 }

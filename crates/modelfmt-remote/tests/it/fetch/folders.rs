@@ -1,4 +1,4 @@
-//! Sets, splits and repositories: several files, whose names come from strangers.
+//! Sets, splits and repositories: several files, whose names are untrusted.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use modelfmt_remote::fetch::{CheckedBy, FetchError, FetchOptions};
 use super::{asked, content, fetch_from, names};
 use crate::common::{Reply, Server};
 
-/// A server of a folder of this machine.
+/// Serves a local folder.
 fn folder_server(folder: &Path) -> Server {
     let folder = folder.to_owned();
     Server::start(move |request| {
@@ -21,7 +21,7 @@ fn folder_server(folder: &Path) -> Server {
     })
 }
 
-/// A set of a format, with this name of its index.
+/// Writes a set in a format, whose index has this name.
 fn set(folder: &Path, name: &str, format: Format) {
     let from = Model::open(testkit::testdata("safetensors/dtypes.safetensors")).unwrap();
     let mut options = ConvertOptions::default();
@@ -101,7 +101,8 @@ fn a_stopped_set_goes_on() {
     assert!(done.kept > 0 && done.kept + done.fetched <= size + size / 2, "{done:?}");
 }
 
-/// A file that was changed after it came is the user's, even if the server has another version by now.
+/// A file that was changed after it arrived belongs to the user, even if the server has another version by
+/// now.
 #[test]
 fn a_stopped_set_does_not_replace_what_was_changed_meanwhile() {
     for (is_longer, new_tag) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -154,7 +155,7 @@ fn names_of_an_index_never_leave_the_folder() {
         let out = folder.path().join("a").join("b");
         let url = [server.url("m.safetensors.index.json")];
         let done = fetch_from(&server, &url, &out, &FetchOptions::new());
-        // Where the index is refused as a whole, it is a file like any other.
+        // If the index is refused as a whole, it is treated like any other file.
         if let Err(error) = &done {
             assert!(matches!(error, FetchError::Name { .. } | FetchError::Local { .. }), "{bad}: {error}");
         }
@@ -164,7 +165,7 @@ fn names_of_an_index_never_leave_the_folder() {
     }
 }
 
-/// A hub with a repository: its list, and its files.
+/// Serves a repository as Hugging Face does: its list, and its files.
 fn hub(listing: &'static str, files: Vec<(&'static str, Vec<u8>)>) -> Server {
     Server::start(move |request| {
         let path = request.target.split('?').next().unwrap();
@@ -237,7 +238,7 @@ fn a_repository_comes_at_one_commit_and_is_checked_by_what_the_hub_states() {
     let by: Vec<_> = done.files.iter().map(|file| file.checked_by).collect();
     assert_eq!(by, [Some(CheckedBy::Etag), Some(CheckedBy::Sha256), Some(CheckedBy::Etag)]);
 
-    // Again: what is the same stays; what is damaged is fetched whole.
+    // Fetches again: an equal file stays, and a damaged file is fetched as a whole.
     let mut damaged = weights.clone();
     damaged[7] ^= 1;
     fs::write(out.join("model.safetensors"), damaged).unwrap();
@@ -249,7 +250,7 @@ fn a_repository_comes_at_one_commit_and_is_checked_by_what_the_hub_states() {
     let again = fetch_from(&server, &url, &out, &FetchOptions::new()).unwrap();
     assert_eq!((again.files[1].kept, again.files[1].fetched), (4_000_000, 0));
     assert!(asked(&server, &format!("o/r/resolve/{}/model.safetensors", "c".repeat(40)), 4_000_000).1 <= 1);
-    // What nothing is known of is not replaced.
+    // A file about which nothing is known is not replaced.
     fs::write(out.join("config.json"), b"{\"mine\": 1}").unwrap();
     let error = fetch_from(&server, &url, &out, &FetchOptions::new()).unwrap_err();
     assert!(matches!(error, FetchError::Refused { .. }), "{error}");

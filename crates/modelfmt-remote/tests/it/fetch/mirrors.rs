@@ -1,4 +1,4 @@
-//! Several servers: wrong, slow and vanishing ones are named, and the bytes are right.
+//! Several servers: wrong, slow and vanishing servers are named, and the bytes are correct.
 
 use std::fs;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn a_lying_a_slow_and_a_vanishing_mirror_among_four() {
         }
         reply
     });
-    // It sends a byte from time to time, so that it never counts as silent.
+    // It sends a byte from time to time, so it never counts as silent.
     let slow = serving(with_outboard(), |request, reply| match request.number {
         0 => reply,
         _ => crate::common::Reply { trickle: Some(Duration::from_millis(1)), ..reply },
@@ -55,7 +55,7 @@ fn a_lying_a_slow_and_a_vanishing_mirror_among_four() {
     );
     let refused: Vec<u64> = done.sources.iter().map(|source| source.refused).collect();
     assert!(refused[0] > 0 && refused[1..] == [0; 3], "{refused:?}");
-    // What it had wrong is not asked of it again: at most what was under way.
+    // Wrong bytes are not requested from it again: at most the requests that were in progress.
     assert!(asked(&lying, "m", LEN).0 <= 1 + 16, "{}", asked(&lying, "m", LEN).0);
 }
 

@@ -1,4 +1,4 @@
-//! Files that are fetched: new ones, stopped ones, damaged ones, from one server and from several.
+//! Fetched files: new ones, stopped ones, damaged ones, from one server and from several.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,10 +10,10 @@
 mod crash;
 mod folders;
 mod mirrors;
-mod own;
+mod own_hashes;
 mod proved;
 mod servers;
-mod whole;
+mod unproved;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use crate::common::{Reply, Request, Server};
 
 pub(crate) const GROUP: usize = 16 << 10;
 
-/// Bytes that no other place has.
+/// Returns bytes that differ at every offset.
 pub(crate) fn content(len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
 }
 
-/// A server with files by their paths.
+/// Serves files by their paths.
 pub(crate) fn files(files: Vec<(&str, Vec<u8>)>) -> Server {
     serving(files, |_, reply| reply)
 }
 
-/// A server with files, whose replies are changed.
+/// Serves files, and changes the replies.
 pub(crate) fn serving(
     files: Vec<(&str, Vec<u8>)>,
     change: impl Fn(&Request, Reply) -> Reply + Send + Sync + 'static,
@@ -50,7 +50,7 @@ pub(crate) fn serving(
     })
 }
 
-/// A file and its outboard on one server, and its hash.
+/// Serves a file and its outboard, and returns the hash of the file.
 pub(crate) fn proved(bytes: &[u8]) -> (Server, [u8; 32]) {
     let (hash, outboard) = blake3_tree::outboard(bytes);
     (files(vec![("m", bytes.to_vec()), ("m.obao4", outboard)]), hash)
@@ -69,7 +69,7 @@ pub(crate) fn fetch_from(
     Store::new(server.options()).unwrap().fetch(urls, out, options)
 }
 
-/// The names in a folder, in order.
+/// Returns the names in a folder, in order.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -79,7 +79,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The requests for a path, and the bytes that they ask for.
+/// Returns the number of requests for a path, and of bytes that they ask for.
 pub(crate) fn asked(server: &Server, path: &str, len: usize) -> (usize, u64) {
     let requests = server.requests();
     let of_path = requests.iter().filter(|request| request.target == format!("/{path}"));

@@ -1,4 +1,4 @@
-//! With an outboard: every piece is proved.
+//! With an outboard, every piece is proved.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -23,13 +23,13 @@ fn three_bad_bytes_of_a_large_file_are_three_groups_and_three_requests() {
     assert!(fs::read(&out).unwrap() == good);
     assert_eq!((done.size, done.bad, done.checked_by), (64 << 20, 3, Some(CheckedBy::B3)));
     assert_eq!((done.fetched, done.kept), (3 * GROUP as u64, (64 << 20) - 3 * GROUP as u64));
-    // One request for the length, which has one byte, and one for the outboard.
+    // One request for the length, which returns one byte, and one for the outboard.
     assert_eq!(asked(&server, "m", good.len()), (1 + 3, 1 + 3 * GROUP as u64));
     assert_eq!(asked(&server, "m.obao4", 1 << 20).0, 1);
     assert_eq!((done.requests, server.requests().len()), (5, 5));
     assert_eq!(names(folder.path()), ["m"]);
 
-    // Now it is right, and no server is asked.
+    // Now the file is correct, and no server is asked.
     server.forget();
     let again = fetch(&server, &out, &FetchOptions::new().pin(hash)).unwrap();
     assert_eq!((again.kept, again.fetched, again.bad, again.requests), (64 << 20, 0, 0, 0));
@@ -54,7 +54,7 @@ fn new_files_of_all_lengths() {
     }
 }
 
-/// What may have happened to a copy: its name, what is done to it, and how many groups were there and wrong.
+/// Damage to a copy: its name, how it is done, and the number of groups that then exist and are wrong.
 type Damage = (&'static str, fn(&mut Vec<u8>), u64);
 
 #[test]
@@ -112,7 +112,7 @@ fn another_file_is_no_damaged_copy() {
     let done = fetch(&server, &out, &FetchOptions::new().pin(hash).force(true)).unwrap();
     assert_eq!((done.kept, done.fetched), (0, 10 * GROUP as u64));
     assert!(fs::read(&out).unwrap() == good);
-    // A file of one piece has nothing that could be right.
+    // In a file of one piece, nothing could be correct.
     let (server, hash) = proved(b"good");
     fs::write(&out, b"bad!").unwrap();
     fetch(&server, &out, &FetchOptions::new().pin(hash)).unwrap();
@@ -192,7 +192,7 @@ fn a_wrong_outboard_changes_nothing() {
         let out = folder.path().join("m");
         fs::write(&out, &bad).unwrap();
         match fetch(&server, &out, &FetchOptions::new().pin(hash)) {
-            // Its first parent is wrong: then it is none, and the whole file is fetched.
+            // The first parent is wrong. The file then counts as no outboard, and the whole file is fetched.
             Ok(done) => assert!(at < 64 && done.fetched == good.len() as u64, "{at}"),
             Err(error) => {
                 assert!(at >= 64 && matches!(error, FetchError::Wrong { .. }), "{at}: {error}");
@@ -219,7 +219,7 @@ fn wrong_bytes_of_the_only_server_are_named_and_the_rest_is_kept() {
         "{error}"
     );
     assert!(!out.exists());
-    // A good server is asked for that piece alone.
+    // Only that piece is requested from a good server.
     let server = files(vec![("m", good.clone()), ("m.obao4", outboard)]);
     let done = fetch(&server, &out, &FetchOptions::new().pin(hash)).unwrap();
     assert_eq!((done.fetched, done.kept), (GROUP as u64, 39 * GROUP as u64));

@@ -1,4 +1,4 @@
-//! Real servers: nginx, and moto, which has the interface of S3.
+//! Real servers: nginx, and moto, which implements S3.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::{GROUP, content, names};
 
 const LEN: usize = (20 << 20) + 7;
 
-/// A new file, a stopped one and a damaged one, with an outboard and without.
+/// Fetches a new file, a stopped one and a damaged one, with and without an outboard.
 fn all(store: &Store, url: &Location, good: &[u8], hash: [u8; 32]) {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("m");
@@ -65,7 +65,7 @@ fn a_bucket() {
     all(&store, &"s3://fetched/m".parse().unwrap(), &good, hash);
 }
 
-/// All files below it, whatever their folders; not those beside it.
+/// All files below the folder, in whatever subfolders, but no files next to it.
 #[test]
 fn a_folder_of_a_bucket() {
     let s3 = S3::start();

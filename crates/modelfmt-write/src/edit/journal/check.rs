@@ -1,4 +1,4 @@
-//! The check at the end of a journal.
+//! The checksum at the end of a journal.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 /// FNV-1a over words of eight bytes: it detects a journal that was cut short or not flushed completely.

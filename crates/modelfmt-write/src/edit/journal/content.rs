@@ -30,7 +30,7 @@ pub(in super::super) fn make<D: Disk>(
     disk.flush(file)
 }
 
-/// Whether a file has the length and the bytes of a state in the journal.
+/// Returns whether a file has the length and the bytes of a state in the journal.
 ///
 /// # Errors
 /// If the file or the journal cannot be read.
@@ -64,14 +64,14 @@ fn bytes_at<D: Disk>(disk: &D, file: &D::File, at: u64, len: usize) -> io::Resul
     Ok(bytes)
 }
 
-/// The offset and length of each piece of `len` bytes.
+/// Returns the offset and length of each piece of `len` bytes.
 fn pieces(len: u64) -> impl Iterator<Item = (u64, usize)> {
     (0..len)
         .step_by(PIECE)
         .map(move |at| (at, usize::try_from(len.saturating_sub(at)).unwrap_or(PIECE).min(PIECE)))
 }
 
-/// Whether a file is in its state before the edit, after it, or in between.
+/// Returns whether a file is in its state before the edit, after it, or in between.
 ///
 /// # Errors
 /// If the file or the journal cannot be read.
@@ -92,7 +92,8 @@ pub(in super::super) fn is_between<D: Disk>(
     Ok(true)
 }
 
-/// Whether each byte that a record covers, in a file of `len` bytes, is as before or as after the edit.
+/// Returns whether each byte that a record covers, in a file of `len` bytes, has its value before or after
+/// the edit.
 fn is_known<D: Disk>(
     disk: &D,
     journal: &D::File,
@@ -114,7 +115,7 @@ fn is_known<D: Disk>(
         if found == before || found == after {
             continue;
         }
-        // A file that grows has zeros there until the bytes are written.
+        // A file that grows has zeros here until the bytes are written.
         let grows = usize::try_from(shorter.saturating_sub(at)).unwrap_or(usize::MAX);
         let is_known = |(n, byte): (usize, &u8)| {
             before.get(n) == Some(byte) || after.get(n) == Some(byte) || (*byte == 0 && n >= grows)
@@ -127,7 +128,7 @@ fn is_known<D: Disk>(
 }
 
 impl Member {
-    /// Whether a file that is being changed in place can have this length.
+    /// Returns whether a file that is being changed in place can have this length.
     pub(in super::super) fn can_have(&self, len: u64) -> bool {
         (self.old_len.min(self.new_len)..=self.old_len.max(self.new_len)).contains(&len)
     }

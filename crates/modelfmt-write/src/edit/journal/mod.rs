@@ -10,10 +10,11 @@
 //!     records: offset, length before, length after (u64 each), the bytes before, the bytes after
 //! a check of everything before it (u64)
 //! ```
-//! All numbers are little-endian. A file that is replaced has one record, with the first bytes of the new file.
+//! All numbers are little-endian. A file that is replaced has one record, with the first bytes of the new
+//! file.
 //!
-//! A journal is never held in memory, only the places of its bytes: it can be as long as the files that it is about. Everything
-//! in it is checked before its bytes are used.
+//! Only the structure of a journal is held in memory, not its bytes: it can be as long as the files that it
+//! describes. All of its content is checked before the bytes are used.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod check;
@@ -34,11 +35,11 @@ pub(super) const HEAD_LEN: usize = 40;
 const MEMBER_LEN: usize = 28;
 const RECORD_LEN: usize = 24;
 const CHECK_LEN: u64 = 8;
-/// The longest journal: metadata and file names are shorter than this.
+/// The maximum length of a journal. Metadata and file names are shorter than this.
 const MAX_LEN: u64 = 4 << 30;
-/// The most records, and the most files, that a journal has.
+/// The maximum number of records, and of files, in a journal.
 const MAX_RECORDS: usize = 1 << 20;
-/// How many bytes are read or written at a time.
+/// The number of bytes that are read or written at a time.
 pub(super) const PIECE: usize = 1 << 20;
 
 /// The head of a journal or mark.
@@ -50,7 +51,7 @@ pub(super) struct Head {
     pub(super) len: u64,
 }
 
-/// The kind of file that is next to a file.
+/// The kind of a file that an edit keeps next to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Journal,
@@ -71,7 +72,7 @@ impl Head {
         out
     }
 
-    /// Decodes a head from the beginning of these bytes; `None` if they have none.
+    /// Decodes the head at the beginning of `bytes`; `None` if there is none.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let (version, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
         let (kind, rest) = rest.split_first_chunk()?;
@@ -99,9 +100,9 @@ pub(super) struct Journal {
 /// The change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Its path, relative to the folder of the journal; empty for the file next to the journal.
+    /// The path, relative to the folder of the journal; empty for the file next to the journal.
     pub(super) name: String,
-    /// Whether a new file replaces it, which already exists under another name.
+    /// Whether a new file replaces this one. The new file already exists under another name.
     pub(super) is_replaced: bool,
     pub(super) old_len: u64,
     pub(super) new_len: u64,
@@ -130,7 +131,7 @@ pub(super) enum State {
 }
 
 impl Record {
-    /// The offset in the journal, and the number, of its bytes in a state.
+    /// Returns the offset in the journal and the number of the bytes for a state.
     pub(super) const fn bytes(&self, state: State) -> (u64, u64) {
         match state {
             State::Before => (self.place, self.before),
@@ -138,14 +139,15 @@ impl Record {
         }
     }
 
-    /// The offset in the file at which it ends.
+    /// Returns the offset in the file at which the record ends.
     fn end(&self) -> u64 {
         self.at.saturating_add(self.before.max(self.after))
     }
 }
 
 impl Journal {
-    /// The journal of these changes, with the places of all bytes; `None` if it would be too long.
+    /// Creates the journal of these changes and computes the places of all bytes; `None` if it would be too
+    /// long.
     pub(super) fn new(id: Id, mut members: Vec<Member>) -> Option<Self> {
         let mut at = (HEAD_LEN as u64).saturating_add(4);
         for member in &mut members {
@@ -161,16 +163,16 @@ impl Journal {
         is_short.then_some(Self { id, members, len })
     }
 
-    /// Whether an interrupted edit is undone: an edit of a single file in place, whose journal has all old bytes. An edit of
-    /// several files is completed instead.
+    /// Returns whether an interrupted edit is undone: an edit of a single file in place, whose journal has
+    /// all old bytes. An edit of several files is completed instead.
     pub(super) fn is_undone(&self) -> bool {
         matches!(&self.members[..], [member] if !member.is_replaced && member.name.is_empty())
     }
 }
 
 impl Member {
-    /// Whether these records fit a file with these lengths, and cover every byte that is cut off or added, so that all can be
-    /// restored. A file without any change is not allowed.
+    /// Returns whether the records fit a file with these lengths, and cover every byte that is cut off or
+    /// added, so that all bytes can be restored. A file without any change is not allowed.
     fn is_possible(&self) -> bool {
         if self.records.is_empty() && !(self.is_replaced && self.new_len == 0) {
             return false;
@@ -192,7 +194,7 @@ impl Member {
         self.is_replaced || reached >= longer
     }
 
-    /// The length of the file in a state.
+    /// Returns the length of the file in a state.
     pub(super) const fn len(&self, state: State) -> u64 {
         match state {
             State::Before => self.old_len,

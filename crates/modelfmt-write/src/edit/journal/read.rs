@@ -1,4 +1,4 @@
-//! Reads a journal: first its head, then its structure, and last all of its bytes.
+//! Reads a journal: first its head, then its structure, and finally all of its bytes.
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::io;
@@ -11,18 +11,19 @@ use super::{
 };
 use modelfmt_core::source::check_relative;
 
-/// The result of reading a possible journal.
+/// The result of reading a file that may be a journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(in super::super) enum Read {
     Journal(Journal),
-    /// It is no journal, or an incomplete one.
+    /// The file is not a journal, or it is incomplete.
     Broken,
 }
 
-/// Reads a journal. Before all of its bytes are read, `is_about` checks whether the files can be the ones that it is about.
+/// Reads a journal. Before all of its bytes are read, `is_about` checks whether the files can be those that
+/// it describes.
 ///
 /// # Errors
-/// If it cannot be read; the errors of `is_about`.
+/// If the journal cannot be read; the errors of `is_about`.
 pub(in super::super) fn read<D: Disk>(
     disk: &D,
     file: &D::File,
@@ -34,7 +35,7 @@ pub(in super::super) fn read<D: Disk>(
     Ok(if is_intact(disk, file, len)? { Read::Journal(journal) } else { Read::Broken })
 }
 
-/// Decodes a journal of this length; `None` if it breaks a rule.
+/// Decodes a journal of this length; `None` if it violates a rule.
 fn structure<D: Disk>(disk: &D, file: &D::File, len: u64) -> io::Result<Option<Journal>> {
     let end = len.saturating_sub(CHECK_LEN);
     let mut rest = Rest { disk, file, at: 0, end };
@@ -55,7 +56,7 @@ fn structure<D: Disk>(disk: &D, file: &D::File, len: u64) -> io::Result<Option<J
     Ok(is_whole.then_some(Journal { id: head.id, members, len }))
 }
 
-/// Whether the check at the end matches the bytes before it.
+/// Returns whether the checksum at the end matches the bytes before it.
 fn is_intact<D: Disk>(disk: &D, file: &D::File, len: u64) -> io::Result<bool> {
     let (mut check, mut at, end) = (Check::new(), 0, len.saturating_sub(CHECK_LEN));
     let mut piece = vec![0; usize::try_from(end).unwrap_or(PIECE).min(PIECE)];
@@ -80,7 +81,7 @@ struct Rest<'a, D: Disk> {
 }
 
 impl<D: Disk> Rest<'_, D> {
-    /// Skips `len` bytes; `None` if there are fewer.
+    /// Skips `len` bytes and returns their offset; `None` if there are fewer.
     fn pass(&mut self, len: u64) -> Option<u64> {
         let begin = self.at;
         self.at = begin.checked_add(len).filter(|at| *at <= self.end)?;

@@ -1,10 +1,10 @@
-//! What a journal says, and what it refuses.
+//! Tests what a journal contains, and what is refused.
 
 use std::path::Path;
 
 use super::super::disk::{Disk, RealDisk};
-use super::super::meanwhile::Meanwhile;
-use super::super::stopping::{State as Files, Stopping};
+use super::super::failing_disk::{FailingDisk, State as Files};
+use super::super::interrupting_disk::InterruptingDisk;
 use super::*;
 
 const FILES: [(&str, &[u8]); 2] = [("m", b"abcdefghid"), ("a", b"0123")];
@@ -26,9 +26,9 @@ fn journal() -> Journal {
     Journal::new(Id([7; 16]), members).unwrap()
 }
 
-/// A journal in its encoded form.
+/// Encodes a journal.
 fn encoded(journal: &Journal) -> Vec<u8> {
-    let disk = Stopping::new(usize::MAX, Files::of(&FILES));
+    let disk = FailingDisk::new(usize::MAX, Files::of(&FILES));
     let out = disk.create_draft(Path::new("j")).unwrap();
     let after: [Vec<Vec<u8>>; 2] = [vec![b"xyz".to_vec(), b"efgh".to_vec()], vec![b"45".to_vec()]];
     let contents = FILES.iter().zip(&after).map(|((name, _), after)| {
@@ -36,11 +36,11 @@ fn encoded(journal: &Journal) -> Vec<u8> {
         Ok(Content { old, after: after.iter().map(|bytes| bytes.into()).collect() })
     });
     write(&disk, &out, journal, contents).unwrap();
-    super::super::stopping::read_all(&disk, Path::new("j")).unwrap()
+    super::super::failing_disk::read_all(&disk, Path::new("j")).unwrap()
 }
 
 fn decoded(bytes: &[u8]) -> Option<Journal> {
-    let disk = Stopping::new(usize::MAX, Files::of(&[("j", bytes)]));
+    let disk = FailingDisk::new(usize::MAX, Files::of(&[("j", bytes)]));
     let file = disk.open(Path::new("j")).unwrap();
     match read(&disk, &file, |_| Ok(())).unwrap() {
         Read::Journal(journal) => Some(journal),
@@ -88,7 +88,7 @@ fn records_lie_in_the_file_and_ascend() {
         ((10, 10), vec![record(0, 2, 2), record(1, 1, 1)]),
         ((10, 10), vec![record(3, 0, 0)]),
         ((10, 10), vec![record(0, u64::MAX, 1)]),
-        // The bytes that are cut off or added are all covered.
+        // All bytes that are cut off or added are covered.
         ((10, 13), vec![record(0, 3, 3)]),
         ((10, 13), vec![record(11, 0, 2)]),
         ((10, 4), vec![record(5, 5, 0)]),
@@ -108,7 +108,7 @@ fn records_lie_in_the_file_and_ascend() {
     }
 }
 
-/// A sparse file as long as the longest journal, which takes no room on the disk.
+/// Creates a sparse file as long as the longest journal. It takes no space on the disk.
 #[cfg(unix)]
 #[test]
 fn a_huge_file_is_no_journal_and_is_not_read() {
@@ -119,17 +119,17 @@ fn a_huge_file_is_no_journal_and_is_not_read() {
     let read_of = |bytes: &[u8]| {
         let file = RealDisk.open(&path).unwrap();
         RealDisk.write(&file, 0, bytes).unwrap();
-        let disk = Meanwhile::new(usize::MAX, || ());
+        let disk = InterruptingDisk::new(usize::MAX, || ());
         assert_eq!(read(&disk, &file, |_| panic!("it is about nothing")).unwrap(), Read::Broken);
         disk.reads()
     };
     assert_eq!(read_of(&[]), (1, HEAD_LEN as u64));
     let head = |len| Head { kind: Kind::Journal, id: Id([7; 16]), len }.encode();
     assert_eq!(read_of(&head(100)), (1, HEAD_LEN as u64));
-    // Its length is right, but its first file has no change.
+    // The length is right, but the first file has no change.
     let files = [head(MAX_LEN), u32::MAX.to_le_bytes().to_vec()].concat();
     assert!(read_of(&files).0 < 10);
-    // Its first record is empty.
+    // The first record is empty.
     let records = [files, vec![0; MEMBER_LEN - 4], u32::MAX.to_le_bytes().to_vec()].concat();
     assert!(read_of(&records).0 < 10);
     let records = [&records[..records.len() - 4], &1u32.to_le_bytes()].concat();

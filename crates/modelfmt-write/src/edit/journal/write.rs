@@ -7,7 +7,7 @@ use super::super::disk::Disk;
 use super::check::Check;
 use super::{Head, Journal, Kind, Member, PIECE};
 
-/// The sources of the bytes of a file's records.
+/// The content of the records of a file.
 pub(in super::super) struct Content<'a, F> {
     /// The file before the edit, to which the records refer.
     pub(in super::super) old: F,

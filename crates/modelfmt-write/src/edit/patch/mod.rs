@@ -9,23 +9,24 @@ use super::guarded::{self, Change, Old};
 use super::lock::hold;
 use super::names::target_of;
 use super::new_file::{NewFile, Patch};
-use super::recover::clear_remains;
+use super::recover::clear_leftovers;
 use modelfmt_core::source::FileVersion;
 
-/// A write within one aligned block of this many bytes reaches the disk as a whole or not at all: it is one page of the system,
-/// and one sector of today's disks.
+/// The size in bytes of an aligned block within which a write reaches the disk as a whole or not at all: one
+/// page of the system, and one sector of today's disks.
 const ATOMIC: u64 = 4096;
 
-/// Changes a file in place into `new`, which must [keep every byte at its place](NewFile::is_in_place), and returns how many
-/// bytes were written, without those of a journal.
+/// Changes a file in place into `new`, which must [keep every byte at its place](NewFile::is_in_place).
+/// Returns the number of bytes written, not counting the journal.
 ///
 /// A change that takes more than one write of a page is guarded by a journal next to the file, `NAME.modelfmt-undo`. If the
 /// change is interrupted, the journal undoes it.
 ///
 /// # Errors
-/// If the file cannot be read or written, or another process is changing it; [`Overtaken`](super::Overtaken) if it is no longer
-/// the version `before` that `new` was made for, or has a journal: call [`recover`](super::recover()) first. After an error the
-/// file is unchanged, unless there is a journal.
+/// If the file cannot be read or written, or another process is changing it;
+/// [`EditConflict`](super::EditConflict) if it is no longer the version `before` that `new` was made for, or
+/// has a journal: then call [`recover`](super::recover()) first. After an error the file is unchanged, unless
+/// there is a journal.
 pub fn patch(path: &Path, new: &NewFile, before: &FileVersion) -> io::Result<u64> {
     let lock = hold(path, before)?;
     let old = Old { disk: &RealDisk, file: &lock.file, len: lock.file.metadata()?.len() };
@@ -48,13 +49,13 @@ fn apply<D: Disk>(
         return Ok(());
     }
     if is_held {
-        clear_remains(old.disk, path);
+        clear_leftovers(old.disk, path);
     }
     let change = Change { name: "", new, patches: Some(patches) };
     guarded::apply(old.disk, path, &[change], &|_| true, &|| Ok(()))
 }
 
-/// Writes the patches with a single write if they are within one page. Returns whether it did.
+/// Writes the patches with a single write if they are within one page. Returns whether it wrote them.
 pub(super) fn write_page<D: Disk>(old: &Old<'_, D>, patches: &[Patch<'_>], new_len: u64) -> io::Result<bool> {
     let Old { disk, file, len } = *old;
     if new_len != len {
@@ -67,7 +68,8 @@ pub(super) fn write_page<D: Disk>(old: &Old<'_, D>, patches: &[Patch<'_>], new_l
     Ok(true)
 }
 
-/// All patches, which ascend, as one write that includes the bytes between them; `None` if they do not lie within one page.
+/// Merges all patches, in ascending order, into one write that includes the bytes between them. `None` if
+/// they are not within one page.
 fn within_a_page<'a, D: Disk>(
     disk: &D,
     file: &D::File,
@@ -79,10 +81,10 @@ fn within_a_page<'a, D: Disk>(
         return Ok(None);
     }
     if patches.len() == 1 {
-        return Ok(Some((last, Cow::Borrowed(bytes)))); // nothing stays between
+        return Ok(Some((last, Cow::Borrowed(bytes)))); // there are no bytes between patches
     }
     let within = |place: u64| usize::try_from(place.saturating_sub(at)).unwrap_or(usize::MAX);
-    let mut page = vec![0; within(end)]; // not more than a page
+    let mut page = vec![0; within(end)]; // at most a page
     disk.read(file, at, &mut page)?;
     for (place, bytes) in patches {
         let out = page.get_mut(within(*place)..).and_then(|page| page.get_mut(..bytes.len()));

@@ -1,11 +1,11 @@
 //! Tests of edits that stop between any two operations, by a kill or by a loss of power.
 
+use super::super::conflict::EditConflict;
+use super::super::failing_disk::{FailingDisk, State, masks, read_all};
+use super::super::leftovers::is_interrupted;
 use super::super::lock::lock;
 use super::super::names::{Id, Temporary, journal_path};
-use super::super::overtaken::Overtaken;
-use super::super::recover::{Recovered, clear_remains, recover, settle};
-use super::super::remains::is_interrupted;
-use super::super::stopping::{State, Stopping, masks, read_all};
+use super::super::recover::{Recovered, clear_leftovers, finish_interrupted, recover};
 use super::super::testing::{Forged, forge};
 use super::*;
 use crate::Overwrite;
@@ -20,10 +20,10 @@ fn disk_of(bytes: &[u8]) -> State {
     State::of(&[(PATH, bytes)])
 }
 
-/// The new pieces, the length after, and the content after.
+/// The new pieces, the new length, and the new content.
 type Case = (Vec<(u64, Vec<u8>)>, u64, Vec<u8>);
 
-/// Edits: the new pieces and the length after, and the content that the file then has.
+/// Returns edits to test.
 fn edits() -> Vec<Case> {
     let edit = |patches: &[(usize, &[u8])], len: usize| {
         let mut after = before();
@@ -43,10 +43,12 @@ fn edits() -> Vec<Case> {
         edit(&[(0, b"head"), (5990, b"tail")], 6000),
         edit(&[(0, b"head"), (5996, b"longer tail")], 6007),
         edit(&[(1, b"x"), (5000, b"shorter")], 5007),
-        // Changes as in sealed files. Other slots: everything from some offset on, longer or shorter.
+        // Changes as in sealed files. Different slots change everything from some offset on, longer or
+        // shorter.
         edit(&[(5300, &long)], 10300),
         edit(&[(5300, b"fewer slots, trailer, footer")], 5328),
-        // A first signature: a flag, and a section after the values. Another revision: a field of the section as well.
+        // A first signature changes a flag and adds a section after the values. Another revision also changes
+        // a field of it.
         edit(&[(8, b"flag"), (6000, &long)], 11000),
         edit(
             &[(8, b"flag"), (4500, b"revision"), (5600, b"signatures, trailer, footer, and a longer one")],
@@ -56,34 +58,34 @@ fn edits() -> Vec<Case> {
 }
 
 /// Runs an edit on a disk that stops after `steps` operations; returns whether it completed.
-fn edit(steps: usize, case: &Case) -> (Stopping, bool) {
-    let (disk, done) = edit_on(Stopping::new(steps, disk_of(&before())), case);
-    let done = done && !disk.has_stopped();
+fn edit(steps: usize, case: &Case) -> (FailingDisk, bool) {
+    let (disk, done) = edit_on(FailingDisk::new(steps, disk_of(&before())), case);
+    let done = done && !disk.has_failed();
     (disk, done)
 }
 
-fn edit_on(disk: Stopping, (patches, len, _): &Case) -> (Stopping, bool) {
+fn edit_on(disk: FailingDisk, (patches, len, _): &Case) -> (FailingDisk, bool) {
     let borrowed: Vec<Patch<'_>> = patches.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
     let mut new = NewFile::new();
     new.push(vec![0; usize::try_from(*len).unwrap()]); // only its length counts
     let file = disk.open(Path::new(PATH)).unwrap();
     let old = Old { disk: &disk, file: &file, len: disk.len(&file).unwrap() };
     let done = apply(&old, Path::new(PATH), &new, borrowed, true).is_ok();
-    assert!(done || disk.has_stopped());
+    assert!(done || disk.has_failed());
     (disk, done)
 }
 
-/// The file after a next command has recovered it. Checks that nothing else is left.
-fn settled(state: State) -> Vec<u8> {
-    let disk = Stopping::new(usize::MAX, state);
-    settle(&disk, Path::new(PATH)).unwrap();
-    clear_remains(&disk, Path::new(PATH));
+/// Returns the file after the next command has recovered it. Checks that nothing else is left.
+fn after_recovery(state: State) -> Vec<u8> {
+    let disk = FailingDisk::new(usize::MAX, state);
+    finish_interrupted(&disk, Path::new(PATH)).unwrap();
+    clear_leftovers(&disk, Path::new(PATH));
     assert_eq!(disk.names(), [Path::new(PATH)]);
     read_all(&disk, Path::new(PATH)).unwrap()
 }
 
-/// The cost of an edit in operations, as docs/EDIT.md states it: creating, writing, flushing, renaming and removing are
-/// operations.
+/// Checks the cost of an edit in operations, as stated in docs/EDIT.md. Creating, writing, flushing, renaming
+/// and removing are operations.
 #[test]
 fn edits_take_as_few_operations_as_they_say() {
     let operations = |case: &Case| (0..).find(|steps| edit(*steps, case).1).unwrap();
@@ -100,15 +102,16 @@ fn edits_take_as_few_operations_as_they_say() {
     }
 }
 
-/// A journal that exists is complete: no reader ever sees a part of one, after a kill or a loss of power.
+/// Checks that a journal that exists is complete: readers never see a part of one, after a kill or a loss of
+/// power.
 #[test]
 fn a_journal_appears_whole() {
     let is_whole = |state: State| {
-        let disk = Stopping::new(usize::MAX, state);
+        let disk = FailingDisk::new(usize::MAX, state);
         let bytes = read_all(&disk, &journal_path(Path::new(PATH)));
         bytes
             .is_ok()
-            .then(|| assert_eq!(settle(&disk, Path::new(PATH)).unwrap(), Recovered::Undone))
+            .then(|| assert_eq!(finish_interrupted(&disk, Path::new(PATH)).unwrap(), Recovered::Undone))
             .is_some()
     };
     for case in edits() {
@@ -127,11 +130,11 @@ fn an_edit_that_stops_anywhere_leaves_the_old_file_or_the_new_one() {
         let mut steps = 0;
         loop {
             let (disk, done) = edit(steps, &case);
-            let found = settled(disk.killed());
+            let found = after_recovery(disk.killed());
             assert!(found == case.2 || (found == before() && !done), "killed after {steps}");
             for mask in masks() {
                 let (disk, _) = edit(steps, &case);
-                let found = settled(disk.without_power(mask));
+                let found = after_recovery(disk.without_power(mask));
                 assert!(found == case.2 || (found == before() && !done), "no power after {steps}, {mask:x}");
             }
             if done {
@@ -149,17 +152,17 @@ fn undoing_that_stops_anywhere_is_done_by_the_next_one() {
         for steps in 0..11 {
             let mut again = 0;
             loop {
-                let interrupted = |then: &dyn Fn(Stopping) -> State| {
+                let interrupted = |then: &dyn Fn(FailingDisk) -> State| {
                     let (disk, done) = edit(steps, &case);
-                    let disk = Stopping::new(again, disk.killed());
-                    let _ = settle(&disk, Path::new(PATH));
-                    clear_remains(&disk, Path::new(PATH));
-                    let whole = !disk.has_stopped();
-                    let found = settled(then(disk));
+                    let disk = FailingDisk::new(again, disk.killed());
+                    let _ = finish_interrupted(&disk, Path::new(PATH));
+                    clear_leftovers(&disk, Path::new(PATH));
+                    let whole = !disk.has_failed();
+                    let found = after_recovery(then(disk));
                     assert!(found == case.2 || (found == before() && !done), "{steps} {again}");
                     whole
                 };
-                let whole = interrupted(&Stopping::killed);
+                let whole = interrupted(&FailingDisk::killed);
                 masks().for_each(|mask| _ = interrupted(&|disk| disk.without_power(mask)));
                 if whole {
                     break;
@@ -170,31 +173,31 @@ fn undoing_that_stops_anywhere_is_done_by_the_next_one() {
     }
 }
 
-/// A disk that is full.
+/// Simulates a full disk.
 #[test]
 fn an_edit_that_fails_anywhere_leaves_the_old_file_and_nothing_else() {
-    // The edits that take one write of a page have no journal.
+    // Edits that take one write of a page have no journal.
     for case in edits().into_iter().skip(2) {
         let mut fails = 0;
         loop {
-            let (disk, done) = edit_on(Stopping::failing(fails, disk_of(&before())), &case);
+            let (disk, done) = edit_on(FailingDisk::failing_once(fails, disk_of(&before())), &case);
             let found = read_all(&disk, Path::new(PATH)).unwrap();
             if done {
                 assert!(found == case.2);
-                if disk.has_stopped() {
+                if disk.has_failed() {
                     fails += 1;
-                    continue; // the journal is gone, and all that can fail then does no harm
+                    continue; // the journal is gone, so a failure does no harm
                 }
                 break;
             }
             let has_journal = disk.names().contains(&journal_path(Path::new(PATH)));
-            // If the journal cannot be removed, the error says how to go on.
+            // If the journal cannot be removed, the error describes how to continue.
             assert!(
                 has_journal || (found == before() && disk.names().len() == 1),
                 "{fails}: {:?}",
                 disk.names()
             );
-            let found = settled(disk.killed());
+            let found = after_recovery(disk.killed());
             assert!(found == before(), "{fails}");
             fails += 1;
         }
@@ -219,7 +222,7 @@ fn a_journal_of_another_file_is_refused() {
     let error = recover(&path).unwrap_err().to_string();
     assert!(error.contains("is not the file") && is_interrupted(&path), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before());
-    // A broken journal does not say what it was about, and an empty one was about nothing.
+    // A broken journal does not show which file it describes, and an empty one describes no file.
     std::fs::write(journal_path(&path), b"MFMTEDIT").unwrap();
     let error = recover(&path).unwrap_err().to_string();
     assert!(error.contains("is not the whole journal") && is_interrupted(&path), "{error}");
@@ -248,14 +251,14 @@ fn a_real_file_is_patched_and_put_back() {
     let (file, half) = interrupted();
     std::fs::write(&path, half).unwrap();
     forge(&journal_path(&path), Id([7; 16]), &[file]);
-    assert!(Overtaken::of(&patch(&path, &new, &version()).unwrap_err()).is_some());
+    assert!(EditConflict::of(&patch(&path, &new, &version()).unwrap_err()).is_some());
     assert_eq!(recover(&path).unwrap(), Recovered::Undone);
     assert_eq!(std::fs::read(&path).unwrap(), before());
     let _held = lock(&path).unwrap();
     assert_eq!(patch(&path, &new, &version()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
 }
 
-/// Two edits within one tick of the system's clock.
+/// Tests two edits within one tick of the system's clock.
 #[test]
 fn every_edit_makes_another_version() {
     let folder = tempfile::tempdir().unwrap();
@@ -270,11 +273,11 @@ fn every_edit_makes_another_version() {
         let mut other = NewFile::new();
         other.push([byte, byte]);
         other.keep(2..6000);
-        assert!(Overtaken::of(&patch(&path, &other, &first).unwrap_err()).is_some());
+        assert!(EditConflict::of(&patch(&path, &other, &first).unwrap_err()).is_some());
     }
 }
 
-/// Files of an edit that was killed before it changed anything.
+/// Tests the files that remain when an edit was killed before it changed anything.
 #[test]
 fn what_an_edit_has_prepared_is_removed() {
     let folder = tempfile::tempdir().unwrap();
@@ -282,7 +285,7 @@ fn what_an_edit_has_prepared_is_removed() {
     std::fs::write(&path, before()).unwrap();
     let (file, _) = interrupted();
     for (what, recovered) in
-        [(Temporary::Begun, Recovered::NotBegun), (Temporary::Done, Recovered::Completed)]
+        [(Temporary::PendingJournal, Recovered::NotBegun), (Temporary::FinishedJournal, Recovered::Completed)]
     {
         forge(&Id([7; 16]).path(&path, what), Id([7; 16]), std::slice::from_ref(&file));
         assert!(!is_interrupted(&path));
@@ -292,9 +295,9 @@ fn what_an_edit_has_prepared_is_removed() {
         assert_eq!(recover(&path).unwrap(), recovered);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
-    // A half-written journal, and the journal of another file.
-    std::fs::write(Id([7; 16]).path(&path, Temporary::Begun), b"MFMT").unwrap();
-    let other = Id([7; 16]).path(&folder.path().join("other"), Temporary::Begun);
+    // These are a half-written journal, and the journal of another file.
+    std::fs::write(Id([7; 16]).path(&path, Temporary::PendingJournal), b"MFMT").unwrap();
+    let other = Id([7; 16]).path(&folder.path().join("other"), Temporary::PendingJournal);
     std::fs::write(&other, b"MFMT").unwrap();
     assert_eq!(recover(&path).unwrap(), Recovered::NotBegun);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
@@ -319,7 +322,7 @@ fn a_file_that_was_replaced_meanwhile_is_left_alone() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
-/// A change of the first 5,000 bytes that was interrupted after the first few of them.
+/// Returns a change of the first 5,000 bytes that was interrupted after the first few.
 fn interrupted() -> (Forged<'static>, Vec<u8>) {
     let file = Forged::in_place("", (6000, 6000), (0, &before()[..5000], &[7; 5000]));
     (file, [vec![7; 9], before()[9..].to_vec()].concat())
@@ -330,7 +333,7 @@ fn a_journal_never_cuts_off_what_it_cannot_restore() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m");
     let (file, half) = interrupted();
-    // Somebody has put a longer file there, which begins in the same way.
+    // Somebody has put a longer file there, which begins with the same bytes.
     let longer = [&half[..], b"more"].concat();
     std::fs::write(&path, &longer).unwrap();
     forge(&journal_path(&path), Id([7; 16]), &[file]);
@@ -372,7 +375,7 @@ fn the_journal_of_an_edit_through_a_link_is_beside_the_file() {
     assert!(is_interrupted(&link) && is_interrupted(&path));
     assert_eq!(recover(&link).unwrap(), Recovered::Undone);
     assert_eq!(std::fs::read(&path).unwrap(), before());
-    // A journal next to the link says nothing about a file that may be anywhere.
+    // A journal next to the link has no power over the file, which may be anywhere.
     std::fs::write(&path, &half).unwrap();
     forge(&journal_path(&link), Id([7; 16]), &[file]);
     assert!(recover(&link).unwrap_err().to_string().contains("is not the file"));

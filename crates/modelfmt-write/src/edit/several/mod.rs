@@ -3,42 +3,42 @@
 use std::io;
 use std::path::Path;
 
+use super::conflict::conflict;
 use super::disk::RealDisk;
 use super::guarded::{self, Change, Old};
+use super::leftovers::interrupted_by;
 use super::lock::{expect_version, lock};
 use super::names::{is_in_linked_folder, is_same_path, is_through_link};
 use super::new_file::NewFile;
-use super::overtaken::overtaken;
 use super::patch::{patch, write_page};
-use super::recover::clear_remains;
-use super::remains::interrupted_by;
+use super::recover::clear_leftovers;
 use super::replace::replace_name;
 use modelfmt_core::source::{FileSource, FileVersion, folder_of};
 
 /// The change of one of several files.
 #[derive(Clone, Debug)]
 pub struct FileChange {
-    /// Its path, relative to the folder of the index.
+    /// The path, relative to the folder of the index.
     pub name: String,
-    /// Its new content.
+    /// The new content.
     pub new: NewFile,
     /// The version of the file that `new` was made for.
     pub before: FileVersion,
 }
 
-/// Changes several files of a model. `index` is the path of a file of the model, next to which the journal is kept; it need not
-/// change itself. Returns the number of new bytes that were written.
+/// Changes several files of a model. `index` is the path of a file of the model that has the journal next to
+/// it; it need not change itself. Returns the number of new bytes that were written.
 ///
-/// Each file is changed in place if [every byte keeps its place](NewFile::is_in_place), or is else replaced by a new file. A
-/// [link](is_through_link) is replaced by a file, and what it leads to stays as it is. A journal next to the index,
-/// `NAME.modelfmt-undo`, describes the changes of all files: if the edit is interrupted, [`recover`](super::recover()) completes
-/// it. No file is changed before the journal is complete. An edit that changes only the index is made as [`patch`] and
-/// [`replace`](super::replace()) do it.
+/// A file is changed in place if [every byte keeps its place](NewFile::is_in_place); otherwise a new file
+/// replaces it. A [link](is_through_link) is replaced by a file, and the file that it leads to does not
+/// change. A journal next to the index, `NAME.modelfmt-undo`, describes the changes of all files. If the edit
+/// is interrupted, [`recover`](super::recover()) completes it. No file is changed before the journal is
+/// complete. An edit of the index alone works like [`patch`] or [`replace`](super::replace()).
 ///
 /// # Errors
-/// If a file cannot be read or written, or is in a folder that is a link; if another process is changing them; if `go_on`, which
-/// is called as in [`replace`](super::replace()), returns false; [`Overtaken`](super::Overtaken) if a file is no longer the
-/// version that the change was made for.
+/// If a file cannot be read or written, or is in a folder that is a link; if another process is changing the
+/// files; if `go_on`, which is called as in [`replace`](super::replace()), returns false;
+/// [`EditConflict`](super::EditConflict) if a file is no longer the version that the change was made for.
 pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -> io::Result<u64> {
     let folder = folder_of(index);
     let mut changes = Vec::new();
@@ -55,8 +55,8 @@ pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -
         if new.len() != modelfmt_core::Source::len(&old)
             || patches.as_ref().is_none_or(|patches| !patches.is_empty())
         {
-            // A text that is rewritten is replaced as a whole, so that programs that do not know journals never see half of each
-            // version.
+            // A text file that is rewritten is replaced as a whole. Programs that do not know journals then
+            // never see half of each version.
             let is_in_place = new.keeps() && !is_through_link(folder, name);
             let patches = patches.filter(|_| is_in_place);
             let is_index = is_same_path(&folder.join(name), index);
@@ -77,7 +77,7 @@ pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -
     Ok(nbytes)
 }
 
-/// Changes several files, or a single one that is not the index.
+/// Changes several files, or a single file that is not the index.
 fn together(
     index: &Path,
     changes: Vec<(&FileChange, Change<'_>)>,
@@ -85,16 +85,16 @@ fn together(
 ) -> io::Result<()> {
     let lock = lock(index)?;
     if interrupted_by(index).is_some() {
-        return Err(overtaken(index));
+        return Err(conflict(index));
     }
     if lock.is_held {
-        clear_remains(&RealDisk, index);
+        clear_leftovers(&RealDisk, index);
     }
     let folder = folder_of(index);
     let before: Vec<_> = changes.iter().map(|(file, _)| (folder.join(&file.name), &file.before)).collect();
     let expect_same = || {
         let interrupted = before.iter().find(|(path, _)| interrupted_by(path).is_some());
-        interrupted.map_or(Ok(()), |(path, _)| Err(overtaken(path)))?;
+        interrupted.map_or(Ok(()), |(path, _)| Err(conflict(path)))?;
         before.iter().try_for_each(|(path, before)| expect_version(path, before))
     };
     expect_same()?;

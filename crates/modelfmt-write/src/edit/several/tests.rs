@@ -1,15 +1,16 @@
-//! Tests of edits of several files that stop between any two operations: all files have their old content, or all their new one.
+//! Tests of edits of several files that stop between any two operations. All files have their old or all
+//! their new content.
 
 use std::path::{Path, PathBuf};
 
+use super::super::conflict::EditConflict;
+use super::super::failing_disk::{FailingDisk, State, masks, read_all};
+use super::super::interrupting_disk::InterruptingDisk;
+use super::super::leftovers::{interrupted_by, is_interrupted};
 use super::super::lock::{hold, lock};
 use super::super::mark::Mark;
-use super::super::meanwhile::Meanwhile;
 use super::super::names::{Id, JOURNAL_SUFFIX, Temporary, journal_path};
-use super::super::overtaken::Overtaken;
-use super::super::recover::{Recovered, clear_remains, recover, settle};
-use super::super::remains::{interrupted_by, is_interrupted};
-use super::super::stopping::{State, Stopping, masks, read_all};
+use super::super::recover::{Recovered, clear_leftovers, finish_interrupted, recover};
 use super::super::testing::{Forged, forge};
 use super::*;
 use crate::edit::disk::Disk;
@@ -21,7 +22,7 @@ fn old(number: u8) -> Vec<u8> {
     (0..6000u32).map(|n| u8::try_from(n % 250).unwrap() ^ number).collect()
 }
 
-/// The new content of a file: its head changes in place, or its bytes move.
+/// Returns the new content of a file. Either its head changes in place, or its bytes move.
 fn new_file(bytes: &[u8], moves: bool) -> NewFile {
     let mut new = NewFile::new();
     new.push(vec![255; if moves { 5003 } else { 5000 }]);
@@ -29,7 +30,7 @@ fn new_file(bytes: &[u8], moves: bool) -> NewFile {
     new
 }
 
-/// For each file, whether it changes, and whether its bytes move.
+/// For each file, whether it changes and whether its bytes move.
 type Case = [Option<bool>; 4];
 
 const CASES: [Case; 4] = [
@@ -58,9 +59,9 @@ fn after(case: Case) -> Vec<Vec<u8>> {
 }
 
 /// Runs an edit on a disk that stops after `steps` operations; returns whether it completed.
-fn edit(steps: usize, case: Case) -> (Stopping, bool) {
-    let disk = Stopping::new(steps, disk());
-    let done = edit_on(&disk, Path::new(INDEX), case).is_ok() && !disk.has_stopped();
+fn edit(steps: usize, case: Case) -> (FailingDisk, bool) {
+    let disk = FailingDisk::new(steps, disk());
+    let done = edit_on(&disk, Path::new(INDEX), case).is_ok() && !disk.has_failed();
     (disk, done)
 }
 
@@ -76,12 +77,12 @@ fn edit_on<D: Disk>(disk: &D, index: &Path, case: Case) -> io::Result<()> {
     guarded::apply(disk, index, &changes, &|_| true, &|| Ok(()))
 }
 
-/// The files after a next command has recovered them. Checks that nothing else is left but marks without effect, which a loss of
-/// power can leave.
-fn settled(state: State) -> Vec<Vec<u8>> {
-    let disk = Stopping::new(usize::MAX, state);
-    settle(&disk, Path::new(INDEX)).unwrap();
-    clear_remains(&disk, Path::new(INDEX));
+/// Returns the files after the next command has recovered them. Checks that nothing else is left but marks
+/// without effect, which can remain after a loss of power.
+fn after_recovery(state: State) -> Vec<Vec<u8>> {
+    let disk = FailingDisk::new(usize::MAX, state);
+    finish_interrupted(&disk, Path::new(INDEX)).unwrap();
+    clear_leftovers(&disk, Path::new(INDEX));
     let is_mark = |path: &PathBuf| {
         let bytes = read_all(&disk, path).unwrap();
         path.to_str().unwrap().ends_with(JOURNAL_SUFFIX) && Mark::decode(&bytes).is_some()
@@ -103,12 +104,12 @@ fn an_edit_that_stops_anywhere_leaves_all_old_files_or_all_new_ones() {
         let (mut steps, mut seen) = (0, [0; 2]);
         loop {
             let (disk, done) = edit(steps, case);
-            let found = settled(disk.killed());
+            let found = after_recovery(disk.killed());
             assert!(found == after(case) || (found == before() && !done), "{case:?} killed after {steps}");
             seen[usize::from(found == before())] += 1;
             for mask in masks() {
                 let (disk, _) = edit(steps, case);
-                let found = settled(disk.without_power(mask));
+                let found = after_recovery(disk.without_power(mask));
                 let is_known = found == after(case) || (found == before() && !done);
                 assert!(is_known, "{case:?}: no power after {steps}, {mask:x}");
             }
@@ -134,16 +135,16 @@ fn completing_that_stops_anywhere_is_done_by_the_next_one() {
         for steps in (all.saturating_sub(20)..all).step_by(4) {
             let mut again = 0;
             loop {
-                let interrupted = |then: &dyn Fn(Stopping) -> State| {
-                    let disk = Stopping::new(again, edit(steps, case).0.killed());
-                    let _ = settle(&disk, Path::new(INDEX));
-                    clear_remains(&disk, Path::new(INDEX));
-                    let whole = !disk.has_stopped();
-                    let found = settled(then(disk));
+                let interrupted = |then: &dyn Fn(FailingDisk) -> State| {
+                    let disk = FailingDisk::new(again, edit(steps, case).0.killed());
+                    let _ = finish_interrupted(&disk, Path::new(INDEX));
+                    clear_leftovers(&disk, Path::new(INDEX));
+                    let whole = !disk.has_failed();
+                    let found = after_recovery(then(disk));
                     assert!(found == after(case) || found == before(), "{case:?} {steps} {again}");
                     whole
                 };
-                let whole = interrupted(&Stopping::killed);
+                let whole = interrupted(&FailingDisk::killed);
                 masks().step_by(3).for_each(|mask| _ = interrupted(&|disk| disk.without_power(mask)));
                 if whole {
                     break;
@@ -154,14 +155,15 @@ fn completing_that_stops_anywhere_is_done_by_the_next_one() {
     }
 }
 
-/// A file that is being changed in place is marked from before its first byte changes until after the journal is gone.
+/// Checks that a file that is changed in place has a mark from before its first byte changes until the
+/// journal is gone.
 #[test]
 fn a_file_that_is_half_changed_is_marked() {
     for case in CASES {
         let mut steps = 0;
         loop {
             let (disk, done) = edit(steps, case);
-            let disk = Stopping::new(usize::MAX, disk.killed());
+            let disk = FailingDisk::new(usize::MAX, disk.killed());
             for (path, number) in paths().skip(1).zip(1..) {
                 let now = read_all(&disk, Path::new(&path)).unwrap();
                 let is_half = now != old(number) && now != after(case)[usize::from(number)];
@@ -207,7 +209,7 @@ fn real_files_change_together_and_what_links_lead_to_stays() {
     assert_eq!(change(&index, &news, &|_| true).unwrap(), 2 * 5003 + 2 * 5000);
     assert!(change(&index, &news, &|_| true).is_err(), "they are no longer what they were");
     assert!(read() == after(case) && left() == (if cfg!(unix) { 5 } else { 4 }, 1), "{:?}", left());
-    // A link is replaced, and the file that it led to is unchanged.
+    // A link is replaced, and the file that it led to does not change.
     #[cfg(unix)]
     {
         assert!(!std::fs::symlink_metadata(folder.path().join("b")).unwrap().is_symlink());
@@ -236,7 +238,7 @@ fn files_that_change_while_others_are_copied_stay_as_they_are() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
 }
 
-/// The forged change of a file whose first bytes change.
+/// Returns the forged change of a file whose first bytes change.
 fn head_of(name: &str, number: u8) -> Forged<'_> {
     Forged::in_place(name, (6000, 6000), (0, &old(number)[..9], &[9; 9]))
 }
@@ -276,14 +278,14 @@ fn a_mark_without_its_journal_means_nothing() {
     });
     assert_eq!(change(&index, &changes, &|_| true).unwrap(), 5000 + 5000);
     assert_eq!(count(), 2);
-    // The file is now another one, so nothing is written.
+    // The file is a different one now, so nothing is written.
     std::fs::write(&file, old(3)).unwrap();
     forge(&journal_path(&index), id, &[head_of("a", 1)]);
     assert!(recover(&index).unwrap_err().to_string().contains("is not the file"));
     assert_eq!(std::fs::read(&file).unwrap(), old(3));
 }
 
-/// Files in an attacker's folder change nothing outside it.
+/// Checks that files in an attacker's folder change nothing outside it.
 #[cfg(unix)]
 #[test]
 fn a_journal_changes_nothing_through_a_link() {
@@ -298,7 +300,7 @@ fn a_journal_changes_nothing_through_a_link() {
     let id = Id([7; 16]);
     for name in ["a", "sub/victim", "./sub/./victim"] {
         let path = folder.path().join(name);
-        // Not even if a file with the right name were left outside.
+        // This holds even if there is a file with the right name outside.
         let draft = id.path(&victim, Temporary::Draft);
         std::fs::write(&draft, old(2)).unwrap();
         let replaced = Forged {
@@ -313,8 +315,8 @@ fn a_journal_changes_nothing_through_a_link() {
             assert_eq!(std::fs::read(&victim).unwrap(), old(1));
             std::fs::remove_file(journal_path(&index)).unwrap();
         }
-        // What an edit leaves that had not begun.
-        forge(&id.path(&index, Temporary::Begun), id, &[replaced]);
+        // The leftover of an edit that had not begun.
+        forge(&id.path(&index, Temporary::PendingJournal), id, &[replaced]);
         recover(&index).unwrap();
         assert!(draft.exists());
         std::fs::remove_file(draft).unwrap();
@@ -339,17 +341,17 @@ fn a_journal_changes_nothing_through_a_link() {
     assert!(is_through_link(folder.path(), "b") && !is_through_link(folder.path(), "./m.json"));
 }
 
-/// What a killed edit leaves is removed by the next command that looks at its index, and not by one that knows less.
+/// The leftovers of a killed edit are removed by the next command that looks at its index.
 #[test]
 fn an_edit_that_was_killed_leaves_nothing_that_stays() {
     for case in CASES {
         for steps in 0.. {
             let folder = real_folder();
             let index = folder.path().join("m.json");
-            let disk = Meanwhile::new(steps, || ()).killing();
+            let disk = InterruptingDisk::new(steps, || ()).killing();
             let _ = edit_on(&disk, &index, case);
-            let is_over = !disk.has_happened();
-            // A file that is read alone has its old or its new content, or is marked as being changed.
+            let is_over = !disk.has_interrupted();
+            // Each file alone has its old or its new content, or a mark that shows it is being changed.
             for (name, number) in FILES.iter().zip(0..) {
                 let path = folder.path().join(name);
                 let now = std::fs::read(&path).unwrap();
@@ -366,7 +368,7 @@ fn an_edit_that_was_killed_leaves_nothing_that_stays() {
     }
 }
 
-/// A folder with the files.
+/// Creates a folder with the files.
 fn real_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("sub")).unwrap();
@@ -385,12 +387,12 @@ fn names(folder: &Path) -> Vec<PathBuf> {
     names(folder).chain(names(&folder.join("sub"))).collect()
 }
 
-/// The number of all files, and of the folder of one of them.
+/// Returns the number of files in the folder.
 fn count(folder: &Path) -> usize {
     names(folder).len()
 }
 
-/// The second of two edits: each file that it can change has one byte more at its end.
+/// Makes the second of two edits: each file that it can change gets one more byte at its end.
 fn second(index: &Path) -> io::Result<u64> {
     recover(index)?;
     let folder = folder_of(index);
@@ -398,7 +400,7 @@ fn second(index: &Path) -> io::Result<u64> {
         let len = std::fs::metadata(folder.join(name)).unwrap().len();
         let mut new = NewFile::new();
         if name == "m.json" {
-            new.push(*b"!"); // it moves, so the index is replaced
+            new.push(*b"!"); // the bytes move, so the index is replaced
         }
         new.keep(0..len);
         new.push(*b"!");
@@ -407,7 +409,7 @@ fn second(index: &Path) -> io::Result<u64> {
     change(index, &changes, &|_| true)
 }
 
-/// The files after the second edit.
+/// Returns the files after the second edit.
 fn after_second(files: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let changed = |(number, bytes): (usize, Vec<u8>)| {
         let head: &[u8] = if number == 0 { b"!" } else { b"" };
@@ -416,8 +418,9 @@ fn after_second(files: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     files.into_iter().enumerate().map(changed).collect()
 }
 
-/// Two processes edit one set: the first is stopped after each of its operations, the second edits, and the first continues or is
-/// killed. The result must always be that of one edit, of the other, or of both, one after the other.
+/// Two processes edit one set. The first is stopped after each of its operations, the second edits, and the
+/// first continues or is killed. The result must always be that of one of the edits, or of both, one after
+/// the other.
 #[test]
 fn of_two_edits_each_is_made_whole_or_not_at_all() {
     for case in CASES {
@@ -428,12 +431,12 @@ fn of_two_edits_each_is_made_whole_or_not_at_all() {
                 let index = folder.path().join("m.json");
                 let version = FileVersion::of(&index).unwrap();
                 let other = std::cell::Cell::new(None);
-                let disk = Meanwhile::new(steps, || other.set(Some(second(&index).is_ok())));
+                let disk = InterruptingDisk::new(steps, || other.set(Some(second(&index).is_ok())));
                 let disk = if kills { disk.killing() } else { disk };
                 let lock = hold(&index, &version).unwrap();
                 let first = edit_on(&disk, &index, case).is_ok();
                 drop(lock);
-                // A third process, which finds what is left of the first.
+                // A third process finds the leftovers of the first.
                 recover(&index).unwrap();
                 let found = all(folder.path());
                 let (both, alone) = (after_second(after(case)), after_second(before()));
@@ -456,8 +459,8 @@ fn of_two_edits_each_is_made_whole_or_not_at_all() {
     }
 }
 
-/// The first of two edits is stopped after each of its operations. The second is killed after each of its own, if it gets a lock.
-/// Then the first continues: it removes nothing that the second has left.
+/// The first of two edits is stopped after each of its operations. The second is killed after each of its
+/// own, if it gets a lock. Then the first continues. It must not remove anything that the second has left.
 #[test]
 fn an_edit_takes_nothing_from_another_that_is_killed_meanwhile() {
     for case in CASES {
@@ -467,7 +470,7 @@ fn an_edit_takes_nothing_from_another_that_is_killed_meanwhile() {
                 let folder = real_folder();
                 let index = folder.path().join("m.json");
                 let second = std::cell::Cell::new(None);
-                let disk = Meanwhile::new(steps, || second.set(Some(second_killed(&index, again))));
+                let disk = InterruptingDisk::new(steps, || second.set(Some(second_killed(&index, again))));
                 let first = hold(&index, &FileVersion::of(&index).unwrap()).unwrap();
                 let _ = edit_on(&disk, &index, case);
                 drop(first);
@@ -488,9 +491,9 @@ fn an_edit_takes_nothing_from_another_that_is_killed_meanwhile() {
     }
 }
 
-/// Runs the second edit and kills it after `steps` operations; returns whether it came to that.
+/// Runs the second edit and kills it after `steps` operations; returns whether it was killed.
 fn second_killed(index: &Path, steps: usize) -> bool {
-    let disk = Meanwhile::new(steps, || ()).killing();
+    let disk = InterruptingDisk::new(steps, || ()).killing();
     if recover(index).is_err() {
         return false;
     }
@@ -511,7 +514,7 @@ fn second_killed(index: &Path, steps: usize) -> bool {
         patches: new.patches(old).unwrap(),
     });
     let _ = guarded::apply(&disk, index, &changes.collect::<Vec<_>>(), &|_| true, &|| Ok(()));
-    disk.has_happened()
+    disk.has_interrupted()
 }
 
 /// The first of two edits is killed after each of its operations, and the second after each of its own.
@@ -523,13 +526,13 @@ fn an_edit_after_a_killed_one_can_be_killed_too() {
         for again in (0..).step_by(3) {
             let folder = real_folder();
             let index = folder.path().join("m.json");
-            let disk = Meanwhile::new(steps, || ()).killing();
+            let disk = InterruptingDisk::new(steps, || ()).killing();
             let _ = edit_on(&disk, &index, case);
-            is_over = !disk.has_happened();
-            let disk = Meanwhile::new(again, || ()).killing();
-            let _ = settle(&disk, &index);
-            clear_remains(&disk, &index);
-            let is_whole = !disk.has_happened();
+            is_over = !disk.has_interrupted();
+            let disk = InterruptingDisk::new(again, || ()).killing();
+            let _ = finish_interrupted(&disk, &index);
+            clear_leftovers(&disk, &index);
+            let is_whole = !disk.has_interrupted();
             let _ = second(&index);
             let found = all(folder.path());
             let expected = [after_second(before()), after_second(after(case))];
@@ -545,7 +548,7 @@ fn an_edit_after_a_killed_one_can_be_killed_too() {
     }
 }
 
-/// If you get a lock on a file, no other edit changes what is at its path.
+/// If you hold a lock on a file, no other edit changes the file at its path.
 #[test]
 fn a_lock_is_on_what_is_at_the_path() {
     let folder = real_folder();
@@ -557,10 +560,10 @@ fn a_lock_is_on_what_is_at_the_path() {
         before: FileVersion::of(folder.path().join(name)).unwrap(),
     });
     change(&index, &changes, &|_| true).unwrap();
-    assert!(Overtaken::of(&hold(&index, &version).unwrap_err()).is_some());
+    assert!(EditConflict::of(&hold(&index, &version).unwrap_err()).is_some());
     let held = lock(&index).unwrap();
     let error = change(&index, &changes, &|_| true).unwrap_err();
     assert!(error.to_string().contains("another process"), "{error}");
     drop(held);
-    assert!(Overtaken::of(&change(&index, &changes, &|_| true).unwrap_err()).is_some());
+    assert!(EditConflict::of(&change(&index, &changes, &|_| true).unwrap_err()).is_some());
 }

@@ -1,4 +1,4 @@
-//! What only AERO can say goes from AERO to AERO, and is listed elsewhere.
+//! Features that only AERO has are kept from AERO to AERO, and are listed as losses elsewhere.
 
 use aero::{ReaderExt as _, SetReaderExt as _};
 use modelfmt::convert::TypeRule;
@@ -8,7 +8,7 @@ use modelfmt_write::{MemoryFile, TensorSpec};
 
 use super::common::{all, convert, json_of, object, open, options, try_convert};
 
-/// A file with everything that the specification does not name.
+/// Returns a file with everything that the specification does not name.
 pub fn rich() -> Model {
     let keys = object(r#"{"note": "mine", "list": [1, null, {"a": true}]}"#);
     let options = aero::WriteOptions::new()
@@ -32,7 +32,7 @@ pub fn rich() -> Model {
     open("m.aero", file.into_bytes())
 }
 
-/// Everything that only AERO can say.
+/// Returns everything that only AERO can hold.
 pub fn extras(model: &Model) -> Vec<(String, Value)> {
     let index = match (model.as_aero(), model.as_aeroset()) {
         (Some(reader), _) => reader.index().clone(),
@@ -149,7 +149,7 @@ fn a_manifest_without_json_says_name_and_architecture() {
     assert!(error.contains("\"model_name\"") && error.contains("\"architecture\""), "{error}");
 }
 
-/// The file without these chunks.
+/// Returns the file without these chunks.
 fn without(reader: &aero::Reader<impl modelfmt_core::Source>, left_out: &[aero::FourCC]) -> Vec<u8> {
     let kept = |(_, chunk): &(usize, aero::Chunk<'_>)| !left_out.contains(&chunk.fourcc);
     let chunks: Vec<_> = reader.index().chunks().enumerate().filter(kept).collect();
@@ -177,7 +177,7 @@ fn the_index_of_a_set_says_name_and_architecture_where_nothing_else_does() {
     assert!(bare.as_aeroset().unwrap().global().unwrap().manifest().unwrap().is_none());
     let flat = modelfmt::diff::flat_metadata(&bare).unwrap();
     assert_eq!((flat.get("model_name"), flat.get("architecture")), (Some(&"m".into()), Some(&"a".into())));
-    // The index has the SHA-256 of the file as it was.
+    // The index has the SHA-256 of the original file.
     let found = convert(&bare, Format::Aero, &options(|o| o.no_verify = true));
     assert_eq!(json_of(&found).get("architecture"), Some(&"a".into()));
 }

@@ -1,13 +1,14 @@
-//! Statistics and differences of blocks, of every type that ggml has and that is decoded.
+//! Statistics and differences of blocks, for every ggml type that can be decoded.
 
 use modelfmt::{DType, Execution, Model};
 
 use super::common::{T, gguf, noise};
 
-/// So many elements that statistics take several pieces of them, the last a short one; whole rows of the longest blocks.
+/// Enough elements that statistics take several pieces, the last a short one; the rows are whole blocks of
+/// the longest type.
 const SHAPE: [u64; 2] = [3, 23 << 10];
 
-/// A tensor of random blocks: of the scales in f16, one in 32 is not finite.
+/// Returns a tensor of random blocks. One in 32 of the f16 scales is not finite.
 fn blocks(dtype: DType) -> T {
     let nbytes = dtype.nbytes(&SHAPE).unwrap() as usize;
     let seed = u64::from(dtype.ggml_type().unwrap());
@@ -94,7 +95,8 @@ fn one_block_that_changes_is_a_difference_of_its_values() {
     }
 }
 
-/// How far apart two values are: without end if only one of them is a number, and not at all if neither is and they are alike.
+/// Returns the distance between two values: infinite if only one of them is a number, and 0 if neither is and
+/// they are the same.
 fn distance(a: f32, b: f32) -> f64 {
     if a == b || (a.is_nan() && b.is_nan()) {
         return 0.0;

@@ -1,6 +1,7 @@
-//! Random metadata through every chain of up to four formats: each piece of it arrives, or the step that lost it said so.
+//! Random metadata through every chain of up to four formats: every item arrives, or the step that lost it
+//! has said so.
 //!
-//! `MODELFMT_CHAIN_CASES=N cargo test -p modelfmt --test it chains` runs as many cases as are wanted.
+//! `MODELFMT_CHAIN_CASES=N cargo test -p modelfmt --test it chains` runs N cases.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +14,14 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 use super::aeros::extras;
 use super::common::{T, all, apr2, gguf, mag, notes, oinf, options, safetensors, tensor, try_convert};
 
-/// How metadata begins its way.
+/// The format in which metadata starts.
 #[derive(Clone, Debug)]
 enum Source {
     Json(Object),
     Strings(Vec<(String, String)>),
     Numbers(Vec<(String, Number)>),
     Typed(Vec<(String, Typed)>, Vec<(String, u64)>),
-    /// AERO with what only AERO can say.
+    /// AERO with features that only AERO has.
     Rich,
     Gguf(Vec<(String, String)>),
 }
@@ -44,7 +45,7 @@ enum Typed {
     Floats(Vec<u32>),
 }
 
-/// Keys that mean something to some format, and others.
+/// Returns keys that have a meaning in some format, and other keys.
 fn keys() -> BoxedStrategy<String> {
     const KNOWN: [&str; 13] = [
         "hidden_size",
@@ -93,7 +94,7 @@ fn trees() -> BoxedStrategy<Value> {
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
             proptest::collection::vec(("[a-c]", inner.clone()), 0..3)
                 .prop_map(|entries| Value::Object(entries.into_iter().collect())),
-            // What looks like a value with its type.
+            // An object that looks like a value with its type.
             ("[a-c]|value", proptest::sample::select(&["str", "u8", "f32", "llama"][..]), inner).prop_map(
                 |(key, name, value)| {
                     Value::Object(Object::from_iter([("type".to_owned(), Value::from(name)), (key, value)]))
@@ -218,32 +219,33 @@ fn typed_value(value: &Typed) -> oinf::MetaValue<'static> {
     }
 }
 
-/// The list in which a value may be missing: an array without elements has a shape that a list cannot say.
+/// Returns a value in the form in which it is compared: arrays as plain lists, because an array without
+/// elements has a shape that a list cannot express.
 fn normal(value: &Value) -> Value {
     match value {
-        // Which NaN it is, JSON and f64 do not keep in every case.
+        // JSON and f64 do not always keep the bits of a NaN.
         Value::Float(x) if x.is_nan() => Value::from("NaN"),
         Value::Array(items) => items.iter().map(|item| normal(&item)).collect(),
         other => other.clone(),
     }
 }
 
-/// What a step said: every item that it listed or noted.
-fn said(done: &Converted) -> Vec<String> {
+/// Returns what a step reported: every item that it listed or noted.
+fn report_of(done: &Converted) -> Vec<String> {
     let dropped =
         done.dropped.iter().map(|item| format!("{} {}", item.name.as_deref().unwrap_or(""), item.why));
     dropped.chain(notes(done)).collect()
 }
 
-/// Whether something that was said names this key, with its value where only a note says it.
-fn is_listed(key: &str, said: &[String]) -> bool {
+/// Checks whether a report names this key, with its value if only a note names it.
+fn is_listed(key: &str, report: &[String]) -> bool {
     let own = key.strip_prefix("modelfmt.").unwrap_or(key);
-    // The prefix is there more than once if a key of the metadata begins with it too.
+    // The prefix occurs more than once if a key of the metadata begins with it too.
     let bare = own.trim_start_matches("sizevars.").trim_start_matches("manifest.");
-    said.iter().any(|text| [key, own, bare].iter().any(|key| text.starts_with(&format!("{key} "))))
+    report.iter().any(|text| [key, own, bare].iter().any(|key| text.starts_with(&format!("{key} "))))
 }
 
-/// A step: the target, and what the user gives with `--metadata`.
+/// A step: the target, and the metadata that the user gives with `--metadata`.
 type Step = (Format, Option<Object>);
 
 fn steps() -> BoxedStrategy<Vec<Step>> {
@@ -258,7 +260,7 @@ fn steps() -> BoxedStrategy<Vec<Step>> {
 fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
     let mut here = model(source);
     let mut path = here.format().to_string();
-    // The name of the file, "m", where the model said none.
+    // The file name, "m", if the model states no name.
     let says_name = modelfmt::diff::flat_metadata(&here).unwrap().contains_key("model_name");
     let is_stem = |key: &str, value: &Value| key == "model_name" && *value == Value::from("m") && !says_name;
     for (target, given) in chain {
@@ -271,13 +273,13 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
             }
             o.metadata.set.clone_from(given);
         });
-        // Without --lossy it is refused where something would be lost, and else nothing is.
+        // Without --lossy, the conversion fails if something would be lost, and otherwise nothing is lost.
         let mut strictly = lossy.clone();
         strictly.metadata.lossy = false;
         let strict = try_convert(&here, target, &strictly);
         let (next, done) = match try_convert(&here, target, &lossy) {
             Ok(found) => found,
-            // What the user gives may be what the target never takes.
+            // The user may give something that the target never accepts.
             Err(error) if given.is_some() && all(&error).contains("APR2 requires") => return Ok(()),
             Err(error) if given.is_some() && all(&error).contains("APR requires") => return Ok(()),
             Err(error) => return Err(TestCaseError::fail(format!("{path}: {}", all(&error)))),
@@ -286,7 +288,7 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
             Ok(_) => prop_assert!(done.dropped.is_empty(), "{path}: dropped without being asked"),
             Err(error) => prop_assert!(matches!(error, Error::Unsupported { .. }), "{path}: {error}"),
         }
-        let said = said(&done);
+        let report = report_of(&done);
         let (before, after) =
             (modelfmt::diff::flat_metadata(&here).unwrap(), modelfmt::diff::flat_metadata(&next).unwrap());
         let is_given = |key: &str| {
@@ -296,18 +298,19 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
         for (key, value) in given.iter().flatten() {
             let arrived = after.get(key).is_some_and(|found| found == value);
             prop_assert!(
-                arrived || is_listed(key, &said),
-                "{path}: {key} was given as {value:?}; said {said:?}"
+                arrived || is_listed(key, &report),
+                "{path}: {key} was given as {value:?}; said {report:?}"
             );
         }
         for (key, value) in before.iter().filter(|(key, _)| !is_given(key)) {
-            // What was under the reserved key because its own was taken has it again.
+            // An item that was stored under the reserved key, because its own key was taken, has its own key
+            // again.
             let bare = key.strip_prefix("modelfmt.").unwrap_or(key);
             let found = [after.get(key), after.get(bare)];
             let arrived = found.iter().flatten().any(|found| normal(found) == normal(value));
             prop_assert!(
-                arrived || is_listed(key, &said) || is_filler(key, value, &before) || is_stem(key, value),
-                "{path}: {key} was {value:?} and is {:?}; said {said:?}",
+                arrived || is_listed(key, &report) || is_filler(key, value, &before) || is_stem(key, value),
+                "{path}: {key} was {value:?} and is {:?}; said {report:?}",
                 after.get(key)
             );
         }
@@ -319,25 +322,26 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
                 let is_kept = kept.contains(&(what.clone(), value));
                 let is_aero = matches!(target, Format::Aero | Format::AeroSet);
                 let name = what.split(' ').next().unwrap();
-                let is_listed = said.iter().any(|text| match name {
+                let is_listed = report.iter().any(|text| match name {
                     "top" => text.starts_with("generator "),
                     "extra" => text.contains("XTRA") || text.contains("only AERO has chunks"),
                     name => text.starts_with(&format!("{name} ")),
                 });
                 prop_assert!(
                     is_nothing || is_kept || (is_listed && !is_aero),
-                    "{path}: {what}; said {said:?}"
+                    "{path}: {what}; said {report:?}"
                 );
             }
         }
         if strict.is_ok() && given.is_none() {
             let differing =
                 modelfmt::diff::diff(&here, &next, &modelfmt::Execution::default()).unwrap().metadata;
-            let noted = |key: &str| key.starts_with("modelfmt.") || is_listed(key, &said);
+            let noted = |key: &str| key.starts_with("modelfmt.") || is_listed(key, &report);
             let nan = |entry: &modelfmt::convert::MetadataDiff| {
                 entry.a.as_ref().map(normal) == entry.b.as_ref().map(normal)
             };
-            // What a format had put in place of a value that it does not take is not what the model says.
+            // A value that a format has put in place of a value that it does not accept is not a statement of
+            // the model.
             let filler = |entry: &modelfmt::convert::MetadataDiff| {
                 entry.a.as_ref().is_some_and(|value| is_filler(&entry.key, value, &before))
             };
@@ -345,14 +349,15 @@ fn check(source: &Source, chain: &[Step]) -> Result<(), TestCaseError> {
                 !is_given(&entry.key) && !noted(&entry.key) && !nan(entry) && !filler(entry)
             };
             let new: Vec<_> = differing.iter().filter(is_new).collect();
-            prop_assert!(new.is_empty(), "{path}: diff says {new:?}; said {said:?}");
+            prop_assert!(new.is_empty(), "{path}: diff says {new:?}; said {report:?}");
         }
         here = next;
     }
     Ok(())
 }
 
-/// What a format on the way has put under a key that it asks for: nothing in particular, or what is under another key.
+/// Checks whether a format on the way has filled in a required key: with a default, or with the value of
+/// another key.
 fn is_filler(key: &str, value: &Value, before: &Object) -> bool {
     match key {
         "apr_version" => *value == Value::from("2.0.0"),

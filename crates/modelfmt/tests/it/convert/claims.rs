@@ -1,4 +1,5 @@
-//! What checking the source costs: nothing is read twice, nothing that is not needed, no byte hashed for each of many claims.
+//! The cost of checking the source: nothing is read twice, nothing unnecessary is read, and no byte is hashed
+//! for each of many claims.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ fn no_value_is_read_twice() {
             // The files of a set wait for the check, and none of them asks for it before all values are read.
             options.output.shard_size = target.is_set().then_some(10_000);
             convert(&model, target, &options, threads).unwrap();
-            // The values, and once more the little that is between and before them.
+            // The values, and once more the few bytes between and before them.
             assert!(counted.nbytes() <= len, "{} to {target}: {} of {len}", source.name, counted.nbytes());
             let values: u64 = model.tensors().map(|tensor| tensor.nbytes).sum();
             assert!(counted.nbytes() >= values && len - values < 60_000, "{}", source.name);
@@ -51,7 +52,7 @@ fn what_is_left_out_is_not_read_where_it_is_not_needed() {
     convert(&model, Format::Safetensors, &options(|o| o.tensors.include = vec!["a.small".to_owned()]), 1)
         .unwrap();
     assert!(counted.nbytes() < 5000, "{}", counted.nbytes());
-    // Damage elsewhere is nothing to that conversion.
+    // Damage elsewhere does not affect that conversion.
     let large = model.location(model.find("m.large").unwrap()).unwrap().offset.unwrap() as usize;
     let damaged = source.flipped(&(source.index.clone(), large + 99)).open();
     assert!(
@@ -74,7 +75,7 @@ fn what_is_left_out_is_not_read_where_it_is_not_needed() {
     );
 }
 
-/// A file with tensors over the same bytes, each with a hash of its own.
+/// Returns a file with tensors that share bytes, each with its own hash.
 fn overlapping(count: u64, len: u64) -> Vec<u8> {
     let values: Vec<u8> = (0..count + len).map(|i| (i * 7 % 251) as u8).collect();
     let one = T { name: "w", dtype: DType::U8, shape: vec![count + len], bytes: values.clone() };
@@ -82,7 +83,7 @@ fn overlapping(count: u64, len: u64) -> Vec<u8> {
     let old = &source.files[&source.index];
     let index = aero::Index::parse(old).unwrap();
     let tidx = index.chunks().find(|chunk| chunk.fourcc == aero::FourCC::TIDX).unwrap();
-    // The index grows, so it moves to the end; its place in the TOC says where and how long.
+    // The index grows, so it moves to the end; its TOC entry states its offset and length.
     let entries = (0..count).map(|number| {
         let (start, end) = (number as usize, (number + len) as usize);
         tidx_entry(&format!("t{number}"), number, len, &blake3::hash(&values[start..end]).to_hex())
@@ -130,7 +131,7 @@ fn tidx_entry(name: &str, offset: u64, len: u64, hash: &str) -> Vec<u8> {
     out
 }
 
-/// The code of `u8`, as a file of our own has it.
+/// Returns the code of `u8` in our own files.
 fn aero_u8() -> u8 {
     5
 }
@@ -145,7 +146,7 @@ fn many_hashes_over_the_same_bytes_take_linear_work() {
     let claims = model.container().claims(&all).unwrap();
     counted.reset();
     claims.finish(model.container(), &Execution::sequential()).unwrap();
-    // Each byte is read once for all that cover it, and hashed for no more than three of them.
+    // Each byte is read once for all tensors that contain it, and hashed for at most three of them.
     assert!(counted.nbytes() <= 102_000, "{}", counted.nbytes());
 }
 
@@ -156,7 +157,7 @@ fn a_check_can_be_stopped() {
     let small = options(|o| o.tensors.include = vec!["a.small".to_owned()]);
     let calls = std::sync::atomic::AtomicU64::new(0);
     let stop = |nbytes: u64| {
-        // The value itself is done; what is missing of its shard tells of no bytes.
+        // The value itself is done. Reading the rest of its shard reports no bytes.
         calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         if nbytes == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

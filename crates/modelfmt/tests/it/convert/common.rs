@@ -1,4 +1,4 @@
-//! Models in memory, and what two of them have in common.
+//! Models in memory, and comparisons of two models.
 
 use modelfmt::convert::{Conversion, ConvertOptions, Converted};
 use modelfmt::{DType, Error, Execution, Format, Model, OpenOptions};
@@ -6,7 +6,7 @@ use modelfmt_core::source::shared_files;
 use modelfmt_core::value::{Object, Value, json};
 use modelfmt_write::{MemoryFile, MemoryFolder, TensorSpec};
 
-/// A tensor to build a model of.
+/// A tensor from which a model is built.
 #[derive(Clone, Debug)]
 pub struct T {
     pub name: &'static str,
@@ -15,7 +15,7 @@ pub struct T {
     pub bytes: Vec<u8>,
 }
 
-/// A tensor with bytes that differ from place to place and are good values of any type.
+/// Returns a tensor whose bytes differ from place to place and are valid values of any type.
 pub fn tensor(name: &'static str, dtype: DType, shape: &[u64]) -> T {
     let nbytes = dtype.nbytes(shape).unwrap();
     let modulus = if dtype == DType::Bool { 2 } else { 101 };
@@ -24,7 +24,7 @@ pub fn tensor(name: &'static str, dtype: DType, shape: &[u64]) -> T {
     T { name, dtype, shape: shape.to_vec(), bytes }
 }
 
-/// Random bytes, the same ones for a seed at each run.
+/// Returns random bytes, which are the same for the same seed.
 pub fn noise(seed: u64, count: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -36,7 +36,7 @@ pub fn noise(seed: u64, count: usize) -> Vec<u8> {
     (0..count).map(|_| next()).collect()
 }
 
-/// A tensor of these f32 values.
+/// Returns a tensor with these f32 values.
 pub fn floats(name: &'static str, shape: &[u64], values: &[f32]) -> T {
     T {
         name,
@@ -46,7 +46,7 @@ pub fn floats(name: &'static str, shape: &[u64], values: &[f32]) -> T {
     }
 }
 
-/// What a conversion has to tell, as text.
+/// Returns the notes of a conversion as text.
 pub fn notes(done: &Converted) -> Vec<String> {
     done.notes.iter().map(ToString::to_string).collect()
 }
@@ -63,7 +63,7 @@ fn values(tensors: &[T]) -> Vec<&[u8]> {
     tensors.iter().map(|t| t.bytes.as_slice()).collect()
 }
 
-/// A safetensors file in memory.
+/// Returns a safetensors file in memory.
 pub fn safetensors(tensors: &[T], metadata: &str) -> Model {
     let options = modelfmt_safetensors::WriteOptions::new();
     let metadata = object(metadata);
@@ -73,7 +73,7 @@ pub fn safetensors(tensors: &[T], metadata: &str) -> Model {
     open("m.safetensors", file.into_bytes())
 }
 
-/// An APR2 file in memory.
+/// Returns an APR2 file in memory.
 pub fn apr2(tensors: &[T], metadata: &str) -> Model {
     let metadata = apr2::Metadata::from(object(metadata));
     let plan = apr2::Plan::new(specs(tensors), &metadata, &apr2::WriteOptions::new()).unwrap();
@@ -82,7 +82,7 @@ pub fn apr2(tensors: &[T], metadata: &str) -> Model {
     open("m.apr", file.into_bytes())
 }
 
-/// An APR file in memory.
+/// Returns an APR file in memory.
 pub fn apr(tensors: &[T], metadata: &str) -> Model {
     let metadata = apr::Metadata::from(object(metadata));
     let plan = apr::Plan::new(specs(tensors), &metadata, &apr::WriteOptions::new()).unwrap();
@@ -91,7 +91,7 @@ pub fn apr(tensors: &[T], metadata: &str) -> Model {
     open("m.apr", file.into_bytes())
 }
 
-/// A MAG file in memory.
+/// Returns a MAG file in memory.
 pub fn mag(tensors: &[T], metadata: &[(&str, Value)]) -> Model {
     let entries: Object = metadata.iter().cloned().collect();
     let plan = mag::Plan::new(specs(tensors), &entries, &mag::WriteOptions::new()).unwrap();
@@ -100,7 +100,7 @@ pub fn mag(tensors: &[T], metadata: &[(&str, Value)]) -> Model {
     open("m.mag", file.into_bytes())
 }
 
-/// An OINF file in memory; a tensor without bytes is declared.
+/// Returns an OINF file in memory. A tensor without bytes is only declared.
 pub fn oinf(tensors: &[T], metadata: &oinf::Metadata<'_>) -> Model {
     let spec = |t| match t {
         &T { name, dtype, ref shape, ref bytes } if bytes.is_empty() => {
@@ -114,7 +114,7 @@ pub fn oinf(tensors: &[T], metadata: &oinf::Metadata<'_>) -> Model {
     open("m.oinf", file.into_bytes())
 }
 
-/// A GGUF file in memory (version 3), with strings as metadata.
+/// Returns a GGUF file in memory (version 3), with strings as metadata.
 pub fn gguf(tensors: &[T], metadata: &[(&str, &str)]) -> Model {
     let text = |out: &mut Vec<u8>, text: &str| {
         out.extend((text.len() as u64).to_le_bytes());
@@ -175,7 +175,7 @@ pub fn try_convert(
             &Execution::default(),
         )?;
         let files = folder.files();
-        // Of a split of GGUF the first file stands for all, whatever it is called.
+        // The first file of a split GGUF opens the split, whatever its name.
         let is_split = target == Format::GgufSharded;
         let index = if is_split { converted.files[0].path.as_str() } else { index };
         let source = Box::new(files.0[index].clone());
@@ -195,7 +195,7 @@ pub fn convert(model: &Model, target: Format, options: &ConvertOptions) -> Model
     try_convert(model, target, options).unwrap_or_else(|error| panic!("{target}: {}", all(&error))).0
 }
 
-/// An error with all that it lists.
+/// Returns the text of an error with everything that it lists.
 pub fn all(error: &Error) -> String {
     let mut text = error.to_string();
     if let Error::Unsupported { unsupported, .. } = error {
@@ -207,7 +207,7 @@ pub fn all(error: &Error) -> String {
 /// Name, dtype, shape and values.
 pub type Described = (String, DType, Vec<u64>, Option<Vec<u8>>);
 
-/// What a model holds: each tensor in its order, with its values.
+/// Returns each tensor of a model in its order, with its values.
 pub fn tensors(model: &Model) -> Vec<Described> {
     let values =
         |position, has_data: bool| has_data.then(|| model.tensor(position).unwrap().bytes().to_vec());
@@ -215,12 +215,12 @@ pub fn tensors(model: &Model) -> Vec<Described> {
     all.map(|(i, t)| (t.name.to_owned(), t.dtype, t.shape.to_vec(), values(i, t.has_data))).collect()
 }
 
-/// Metadata and size variables.
+/// Returns metadata and size variables.
 pub fn metadata(model: &Model) -> (Value, Option<Value>) {
     (model.metadata().unwrap(), model.details().unwrap().get("sizevars").cloned())
 }
 
-/// The object that carries everything, of formats that have one.
+/// Returns the object that carries everything, in formats that have one.
 pub fn json_of(model: &Model) -> Object {
     let metadata = model.metadata().unwrap();
     let json = metadata.get("json").cloned().unwrap_or(metadata);
@@ -237,7 +237,7 @@ pub fn assert_same(a: &Model, b: &Model, what: &str) {
     if matches!(a.format(), Format::Aero | Format::AeroSet) {
         let (a, mut b) = (json_of(a), json_of(b));
         if a.is_empty() {
-            // A file without MJSN gets one, with what our writer demands.
+            // A file without MJSN gets one, with the keys that our writer requires.
             b.retain(|key, _| !["model_name", "architecture", "modelfmt"].contains(&key));
         }
         assert_eq!(a, b, "metadata, {what}");

@@ -1,16 +1,16 @@
-//! What a config.json beside a source says about its names.
+//! Names that a config.json next to a source gives to the model.
 
 use modelfmt::convert::{Preset, TypeRule};
 use modelfmt::{DType, Execution, Format};
 
 use super::common::{T, json_of, notes, options, safetensors, tensor, try_convert};
 
-/// A safetensors file in a folder of its own, with this beside it.
+/// Returns a safetensors file in its own folder, with this config.json.
 fn beside(config: &[u8], metadata: &str) -> (tempfile::TempDir, modelfmt::Model) {
     beside_of(config, &safetensors(&[tensor("w", DType::F32, &[2])], metadata))
 }
 
-/// The same, with this in the file.
+/// Does the same, with this source.
 fn beside_of(config: &[u8], source: &modelfmt::Model) -> (tempfile::TempDir, modelfmt::Model) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
@@ -41,13 +41,13 @@ fn a_config_beside_the_source_names_it_where_it_says_nothing_itself() {
     );
     let (apr2, _) = try_convert(&model, Format::Apr2, &options(|_| {})).unwrap();
     assert_eq!(json_of(&apr2).get("model_type"), Some(&"bert".into()));
-    // A conversion with it lost nothing, and comes back.
+    // A conversion with it has lost nothing, and can be converted back.
     for found in [&aero, &apr2] {
         assert!(modelfmt::diff::diff(&model, found, &Execution::default()).unwrap().is_same());
         let back = try_convert(found, Format::Safetensors, &options(|_| {})).unwrap().0;
         assert!(json_of(&back).is_empty());
     }
-    // What the source says, and what the user says, come first.
+    // What the source states, and what the user states, take precedence.
     let (_folder, model) = beside(config, r#"{"model_type": "gpt2", "model_name": "own"}"#);
     let found = json_of(&try_convert(&model, Format::Aero, &options(|_| {})).unwrap().0);
     assert_eq!(found.get("model_name"), Some(&"own".into()));
@@ -55,7 +55,7 @@ fn a_config_beside_the_source_names_it_where_it_says_nothing_itself() {
     let given = options(|o| o.metadata.architecture = Some("llama".to_owned()));
     let found = json_of(&try_convert(&model, Format::Aero, &given).unwrap().0);
     assert_eq!(found.get("architecture"), Some(&"llama".into()));
-    // Only `architectures` is there.
+    // Only `architectures` is present.
     let (_folder, model) = beside(br#"{"architectures": ["BertModel"]}"#, "{}");
     let found = json_of(&try_convert(&model, Format::Aero, &options(|_| {})).unwrap().0);
     assert_eq!(found.get("model_name"), Some(&"model".into()));
@@ -100,7 +100,7 @@ fn a_pipe_called_config_is_not_waited_for() {
     assert!(try_convert(&model, Format::Aero, &options(|_| {})).is_ok());
 }
 
-/// The tensors and names of a conversion to AERO, and the notes of it that are about config.json.
+/// Returns the architecture in a conversion to AERO, and the notes about config.json.
 fn named(model: &modelfmt::Model) -> (Option<modelfmt::Value>, Vec<String>) {
     let (found, done) = try_convert(model, Format::Aero, &options(|_| {})).unwrap();
     let notes = notes(&done).into_iter().filter(|note| note.contains("config.json"));
@@ -117,11 +117,11 @@ fn a_config_that_a_pin_does_not_cover_is_not_read() {
     assert_eq!(architecture, Some("unknown".into()));
     assert!(notes.iter().all(|note| note.contains("does not cover the config.json")), "{notes:?}");
     assert_eq!(notes.len(), 2, "{notes:?}");
-    // Nor if it is one of several models.
+    // The same if it is one of several models.
     let others =
         modelfmt::Model::merged([pinned, safetensors(&[tensor("v", DType::F32, &[2])], "{}")]).unwrap();
     assert_eq!(named(&others).0, Some("unknown".into()));
-    // A note names what is taken from it otherwise.
+    // Without a pin, it is used, and a note says what was taken from it.
     let (architecture, notes) = named(&model);
     assert_eq!(architecture, Some("bert".into()));
     assert_eq!(notes, [r#"architecture is "bert", from the config.json beside the file"#]);
@@ -151,19 +151,19 @@ fn a_config_counts_with_a_key_if_it_is_what_was_signed() {
     sign(folder.path(), &key, &SignOptions::new(), &work).unwrap();
     let signed = open(path);
     assert_eq!(named(&signed).0, Some("bert".into()));
-    // One that comes after the hash is not read.
+    // A file that was written after it was hashed is not read.
     std::fs::write(&config, br#"{"model_type": "gpt2"}"#).unwrap();
     let (architecture, notes) = named(&signed);
     assert_eq!(architecture, Some("unknown".into()));
     assert!(notes.iter().any(|note| note.contains("config.json is ignored: bytes 0 to 22")), "{notes:?}");
-    // Nor is one that the signer left out.
+    // A file that the signer left out is not read.
     std::fs::remove_file(folder.path().join("model.sig")).unwrap();
     let options = SignOptions::new().ignore(["config.json".to_owned()]);
     sign(folder.path(), &key, &options, &work).unwrap();
     assert_eq!(named(&open(path)).0, Some("unknown".into()));
 }
 
-/// Where AERO has a name in its manifest that no key says, a note says where it is from.
+/// If only AERO's manifest has a name, and no key states it, a note says where it comes from.
 #[test]
 fn a_name_of_the_manifest_alone_is_noted() {
     let config = br#"{"_name_or_path": "org/tiny", "model_type": "bert"}"#;

@@ -1,4 +1,4 @@
-//! A source that is not what its own file says about it is refused, and nothing is written; one that is intact passes.
+//! A source that contradicts its own digests is refused, and nothing is written. An intact source passes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct Source {
     /// The file, or the index of the set.
     pub(crate) index: String,
     pub(crate) files: BTreeMap<String, Arc<[u8]>>,
-    /// Whether what lies between tensors is covered too.
+    /// Whether the bytes between tensors are covered too.
     covers_gaps: bool,
 }
 
@@ -42,7 +42,7 @@ impl Source {
         OpenOptions::new().open_source(&self.index, source, Some(shared_files(files))).unwrap()
     }
 
-    /// The same with a bit of another value.
+    /// Returns the same source with one bit flipped.
     pub(crate) fn flipped(&self, (file, at): &(String, usize)) -> Self {
         let mut source = self.clone();
         let bytes = source.files.get_mut(file).unwrap();
@@ -50,7 +50,8 @@ impl Source {
         source
     }
 
-    /// Places to damage: the first byte, one in the middle and the last byte of each tensor, and a byte between tensors.
+    /// Returns places to damage: the first, a middle and the last byte of each tensor, and a byte between
+    /// tensors.
     fn places(&self) -> Vec<(String, usize)> {
         let model = self.open();
         let mut places = Vec::new();
@@ -62,7 +63,7 @@ impl Source {
                 places.push((file.clone(), at));
             }
             if self.covers_gaps && position + 1 < model.tensor_count() {
-                // The tensors end at odd bytes, and the next one is aligned.
+                // The tensors end at odd bytes, and the next tensor is aligned.
                 let is_same = model.location(position + 1).unwrap().offset.unwrap() as usize > begin + len;
                 places.extend(is_same.then(|| (file, begin + len)));
             }
@@ -80,7 +81,7 @@ pub(crate) fn base() -> Vec<T> {
         tensor("b.last", DType::I32, &[9]),
     ];
     for (i, byte) in all[1].bytes.iter_mut().enumerate() {
-        // Less regular than the others, so that LZ4 has literals too, and no NaN.
+        // Less regular than the others, so that LZ4 has literals too, and without NaN.
         *byte = if i % 4 == 3 { 0x3f } else { (i as u32).wrapping_mul(0x9E37_79B9).to_le_bytes()[3] };
     }
     all
@@ -95,7 +96,7 @@ pub(crate) fn written(
     let options = options(change);
     let folder = MemoryFolder::default();
     let conversion = Conversion::to_format(model, target).options(&options).plan().unwrap();
-    // No hash covers what lies between the shards of an AERO.
+    // No hash covers the bytes between the shards of an AERO.
     let covers_gaps =
         !options.aero.tensor_hashes && (options.output.shard_size.is_none() || target == Format::Apr2);
     if conversion.target().is_set() {
@@ -140,7 +141,7 @@ fn without_i32() -> Model {
     apr2(&base(), r#"{"model_type":"x","architecture":{}}"#)
 }
 
-/// A place in the tensor `m.large`.
+/// Returns a place in the tensor `m.large`.
 fn in_large(source: &Source) -> (String, usize) {
     let model = source.open();
     let location = model.location(model.find("m.large").unwrap()).unwrap();
@@ -148,7 +149,7 @@ fn in_large(source: &Source) -> (String, usize) {
     (location.file.unwrap_or_else(|| source.index.clone()), at as usize)
 }
 
-/// What no writer writes any more.
+/// Returns a file that no writer produces any more.
 fn apr1() -> Source {
     let metadata = br#"{"model_type":"old"}"#;
     let (mut entries, mut data) = (Vec::new(), Vec::new());
@@ -176,7 +177,7 @@ pub(crate) fn lossy() -> ConvertOptions {
     options(|o| (o.metadata.lossy, o.types.widen) = (true, true))
 }
 
-/// The values in the order of names, which every target keeps.
+/// Returns the values in the order of names, which every target keeps.
 fn values(model: &Model) -> BTreeMap<String, Option<Vec<u8>>> {
     tensors(model).into_iter().map(|(name, _, _, bytes)| (name, bytes)).collect()
 }
@@ -215,7 +216,7 @@ fn assert_damaged(result: Result<Source, Error>, what: &str) -> String {
             assert!(text.contains("at byte") && text.contains("no_verify"), "{what}: {text}");
             text
         }
-        // Blocks that do not decode are found before the checksum of the whole is known.
+        // Blocks that cannot be decoded are found before the checksum of the whole file is known.
         Err(error @ Error::File { .. }) if error.to_string().contains("LZ4 block") => error.to_string(),
         Err(other) => panic!("{what}: {other}"),
         Ok(_) => panic!("{what}: damage passed"),
@@ -236,7 +237,7 @@ fn damage_is_found_wherever_it_is_and_whatever_is_written() {
         let places = source.places();
         for (number, place) in places.iter().enumerate() {
             let damaged = source.flipped(place).open();
-            // Every place into one of the targets, and every target from one of the places.
+            // Every place with one of the targets, and every target with one of the places.
             let targets = if number == 1 { &TARGETS[..] } else { &TARGETS[number % 8..=number % 8] };
             for &target in targets {
                 let what = format!("{} to {target}, {place:?}", source.name);
@@ -284,7 +285,7 @@ fn what_is_damaged_is_named() {
     assert!(of_set("apr2 in shards").contains("footer, crc32"));
 }
 
-/// The files of a set in turn, each in the version that another set has.
+/// Each file of a set is replaced in turn by the version of another set.
 #[test]
 fn a_file_of_another_version_does_not_pass_for_one_of_the_set() {
     let mut other = base();
@@ -301,7 +302,7 @@ fn a_file_of_another_version_does_not_pass_for_one_of_the_set() {
             let mut mixed = set.clone();
             mixed.files.insert(name.clone(), other.files[name].clone());
             let is_global = name.ends_with("index.aero");
-            // Without hashes in the tensor index nothing but a pass of its own would tell.
+            // Without hashes in the tensor index, only a separate pass could find this.
             if has_hashes || is_global {
                 let text = assert_damaged(convert(&mixed.open(), Format::Safetensors, &lossy(), 1), name);
                 assert_eq!(text.contains("SHA-256"), is_global, "{text}");
@@ -313,7 +314,7 @@ fn a_file_of_another_version_does_not_pass_for_one_of_the_set() {
                     .unwrap();
                 assert!(notes(&done).iter().any(|note| note.contains("SHA-256")), "{:?}", notes(&done));
             }
-            // One of another size is not even that.
+            // A file of another size is not even accepted as part of the set.
             let mut longer = set.clone();
             let bytes = [&set.files[name][..], &[0]].concat();
             longer.files.insert(name.clone(), bytes.into());
@@ -331,7 +332,7 @@ fn a_control_hash_that_does_not_hold_stops_a_conversion() {
             (o.output.shard_size, o.aero.control_hash) = (Some(100_000), true);
         });
         for (name, bytes) in source.files.iter().filter(|(name, _)| !name.ends_with(".json")) {
-            // The first letter of the type of MMSG: as a chunk of a type that nobody knows, it is left out.
+            // The first letter of the type of MMSG. A chunk of unknown type is left out.
             let at = bytes.windows(4).position(|four| four == b"MMSG").unwrap();
             let mut damaged = source.clone();
             damaged.files.insert(name.clone(), patched(bytes, at, b"m").into());
@@ -447,7 +448,7 @@ fn a_shard_whose_hash_was_zeroed_is_damaged() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Any tensors, any selection, any damage: conversion fails if a byte that it needs has changed.
+    /// Any tensors, any selection, any damage: the conversion fails if a byte that it needs has changed.
     #[test]
     fn a_flip_in_what_is_read_is_found(
         lens in proptest::collection::vec(1u64..5000, 1..6),

@@ -1,4 +1,5 @@
-//! One tensor by itself, cast or dequantized: what a conversion makes of it, and nothing of the rest of the model.
+//! A single tensor, cast or dequantized: the result is the same as in a conversion, and the rest of the model
+//! does not matter.
 
 use modelfmt::convert::TypeRule;
 use modelfmt::extract::{ExtractAs, ExtractOptions, Extracted};
@@ -36,7 +37,7 @@ fn notes(extracted: &Extracted) -> Vec<String> {
     extracted.notes.iter().map(ToString::to_string).collect()
 }
 
-/// One tensor of every type that safetensors has, longer than what is converted at once, in odd rows.
+/// Returns one tensor of every safetensors type, longer than what is converted at once, in odd rows.
 fn every_type() -> Vec<T> {
     let has = |dtype: &&DType| Format::Safetensors.capabilities().has(**dtype);
     let numbers = DType::ALL.iter().filter(has).filter(|&&dtype| dtype != DType::C64);
@@ -54,7 +55,7 @@ fn a_cast_tensor_is_what_a_conversion_makes_of_it() {
         (DType::BF16, None),
         (DType::F8E4M3, None),
     ] {
-        // A NaN becomes no integer.
+        // A NaN cannot become an integer.
         let is_good = |name: &&str| cast != DType::I8 || name.starts_with(['i', 'u', 'b']);
         let names: Vec<&str> = model.tensors().map(|info| info.name).filter(is_good).collect();
         let converted = convert(
@@ -125,7 +126,7 @@ fn scales_are_applied_or_said() {
     assert_eq!(notes(&done), [says]);
     let error = extract(&model, "l.weight", ExtractAs::Bin, &to(Some(DType::I8), None)).unwrap_err();
     assert!(error.to_string().contains("extract them as they are, or with dequantize to f32"), "{error}");
-    // Scales of another name, and none.
+    // Scales with another name, and no scales.
     let other = super::common::floats("s", &[], &[2.0]);
     let model = safetensors(&[weight, other], "{}");
     let error = extract(&model, "l.weight", ExtractAs::Bin, &dequantized).unwrap_err();

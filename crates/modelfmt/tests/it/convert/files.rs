@@ -1,4 +1,4 @@
-//! Files: what each option changes in them, sets, and that nothing is left behind.
+//! Output files: what each option changes in them, sets, and that nothing is left behind.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -49,7 +49,7 @@ fn options_of_mag_and_apr2_do_what_they_say() {
         common::convert(&source(), Format::Apr2, &lossy(|o| o.apr2.compress = Some(Compression::Lz4)));
     assert_eq!(small.location(0).unwrap().encoding, Encoding::Lz4);
     assert_eq!(tensors(&small), tensors(&source()));
-    // What is compressed is read as what it is.
+    // Compressed tensors are read with their values.
     let raw = common::convert(&small, Format::Apr2, &lossy(|o| o.apr2.compress = Some(Compression::None)));
     assert_eq!((raw.location(0).unwrap().encoding, tensors(&raw)), (Encoding::Raw, tensors(&source())));
 }
@@ -100,7 +100,7 @@ fn a_shard_size_makes_sets() {
     assert_eq!(files, expected.map(on_disk));
     let set = Model::open(folder.path().join("m.safetensors.index.json")).unwrap();
     assert_eq!(tensors(&set), tensors(&source()));
-    // And back into one file: the bytes that the index counts are those of the set, and are not carried.
+    // Back into one file: the byte count in the index belongs to the set, and is not carried over.
     let one = common::convert(&set, Format::Safetensors, &options(|_| {}));
     common::assert_same(&source(), &one, "one file again");
 

@@ -1,4 +1,4 @@
-//! GGUF by way of every other format, and back: the same bytes.
+//! GGUF to every other format and back gives the same bytes.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use proptest::test_runner::RngSeed;
 
 use super::common::{T, all, apr2, convert, notes, object, open, options, safetensors, tensor, try_convert};
 
-/// Targets that have a place for everything that GGUF's metadata say, if the types of the tensors fit.
+/// Targets that can hold all of GGUF's metadata, if the types of the tensors fit.
 const CARRIERS: [Format; 10] = [
     Format::Aero,
     Format::AeroSet,
@@ -27,12 +27,12 @@ const CARRIERS: [Format; 10] = [
     Format::Mag,
 ];
 
-/// How a model goes to a carrier without a loss.
+/// Returns the options with which a model is converted to a carrier without a loss.
 fn there(carrier: Format) -> ConvertOptions {
     options(|o| {
         o.metadata.stringify = carrier == Format::Safetensors;
         o.output.shard_size = (carrier == Format::GgufSharded).then_some(1);
-        // Version 1 has numbers alone.
+        // MAG version 1 has only numbers.
         o.output.version = (carrier == Format::Mag).then(|| "0.3".to_owned());
     })
 }
@@ -47,9 +47,10 @@ fn gguf_bytes(model: &Model) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// Whether a conversion failed only because the target lacks dtypes, ranks or names of tensors, or tensors at all.
+/// Checks whether a conversion failed only because the target lacks dtypes, ranks or names of tensors, or any
+/// tensors.
 fn lacks_types(error: &modelfmt::Error) -> bool {
-    // MAG 0.3 wants a tensor with values, and dimensions below 2^63.
+    // MAG 0.3 requires a tensor with values, and dimensions below 2^63.
     if matches!(error, modelfmt::Error::Refused { .. }) {
         return error.to_string().contains("MAG 0.3 needs one")
             || error.to_string().contains("more than 2^63");
@@ -58,7 +59,7 @@ fn lacks_types(error: &modelfmt::Error) -> bool {
     unsupported.iter().all(|item| item.what().starts_with("tensor "))
 }
 
-/// By each carrier, and by each second one after it; how many ways there were.
+/// Converts to each carrier, and from it to each second carrier. Returns the number of ways.
 fn round_trips(bytes: &[u8], what: &str) -> usize {
     let source = open("m.gguf", bytes.to_vec());
     let mut trips = 0;
@@ -73,9 +74,9 @@ fn round_trips(bytes: &[u8], what: &str) -> usize {
         };
         assert!(gguf_bytes(&carried) == bytes, "{what} by {first}");
         let same = modelfmt::diff::diff(&source, &carried, &Execution::sequential()).unwrap();
-        // What a format asks for, and wants otherwise, is another value there.
+        // A key that a format requires in another form has another value there.
         let asked = ["model_name", "architecture", "model_type"];
-        // JSON has words for a NaN, and safetensors text for everything.
+        // JSON cannot hold a NaN as a number, and in safetensors everything is text.
         let is_other = |value: &Option<Value>| value.as_ref().is_some_and(|value| !value.is_json());
         let mut differing = same.metadata.iter().filter(|_| first != Format::Safetensors);
         let other = differing.find(|entry| !asked.contains(&entry.key.as_str()) && !is_other(&entry.a));
@@ -109,11 +110,12 @@ fn files_by_other_writers_come_back_byte_for_byte() {
         trips += round_trips(&std::fs::read(&path).unwrap(), &path.display().to_string());
     }
     assert!(trips > 30, "{trips}");
-    // Files of our own builder may have gaps, ties or another version: what we make of them comes back.
+    // Files of our own builder may have gaps, ties or another version. What we write from them must come
+    // back.
     for path in testkit::golden_files("gguf", "gguf") {
         let model = Model::open(&path).unwrap();
         if path.ends_with("names.gguf") || path.ends_with("odd.gguf") {
-            // The document allows longer names than ggml reads, and these have other faults.
+            // The specification allows longer names than ggml reads; these files have other faults.
             let text = all(&try_convert(&model, Format::Gguf, &options(|_| {})).unwrap_err());
             assert!(text.contains("names of gguf have at most 63 bytes"), "{text}");
             continue;
@@ -123,7 +125,7 @@ fn files_by_other_writers_come_back_byte_for_byte() {
     }
 }
 
-/// A value of any type, from a few numbers.
+/// A value of any type, made from a few numbers.
 #[derive(Clone, Debug)]
 enum Any {
     Scalar(u8, u64),
@@ -156,7 +158,7 @@ fn kind_of(value: &Any) -> ValueType {
     }
 }
 
-/// The members that have the type of the first.
+/// Returns the members that have the same type as the first.
 fn list(members: &[Any]) -> ArrayBuf {
     let kind = members.first().map_or(ValueType::U16, kind_of);
     let mut list = ArrayBuf::new(kind);
@@ -261,7 +263,8 @@ proptest! {
     }
 }
 
-/// The index of a set holds any JSON and does not say that it came from a GGUF file; a file holds it as text.
+/// The index of a set holds any JSON and does not say that it came from a GGUF file; a single file holds it
+/// as text.
 #[test]
 fn a_list_comes_back_by_the_index_of_a_set_and_a_file() {
     let list = testkit::gguf::array(4, &[2_147_483_648_u32.to_le_bytes().to_vec()]);
@@ -300,7 +303,8 @@ fn values_of_json_get_types() {
     assert_eq!(found, expected.map(|(key, kind)| (key.to_owned(), kind.to_owned())));
     assert_eq!(model.as_gguf().unwrap().index().alignment(), 64);
     assert!(model.verify(VerifyLevel::Full).is_ok());
-    // What the user gives may say its type, and gets that of the value that it replaces.
+    // A value that the user gives may state its type; otherwise it gets the type of the value that it
+    // replaces.
     let given = object(
         r#"{"context": 8192, "big": {"type": "u64", "value": 1}, "new": {"type": "f32[]", "value": [0.1]}}"#,
     );
@@ -311,8 +315,8 @@ fn values_of_json_get_types() {
     assert_eq!(bytes, Some(8192));
 }
 
-/// llama.cpp and gguf-py take keys that are not ASCII: a file that has some keeps them, and `verify` says so. Of other sources they are
-/// losses, and so is one that the user gives.
+/// llama.cpp and gguf-py accept keys that are not ASCII: a file that has such keys keeps them, and `verify`
+/// reports them. Such keys from other sources are losses, and so is one that the user gives.
 #[test]
 fn keys_that_are_not_ascii_stay_where_a_file_has_them() {
     for keys in [&["größe", "é", "plain"][..], &["é"]] {
@@ -364,7 +368,7 @@ fn what_gguf_does_not_hold_is_listed_or_text() {
     let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
     assert_eq!(text("architecture").as_deref(), Some(r#"{"n":1}"#));
     assert_eq!((text("none").as_deref(), text("mixed").as_deref()), (Some("null"), Some(r#"[1,"a"]"#)));
-    // And in safetensors, where every value is text.
+    // The same for safetensors, where every value is text.
     let (strings, _) =
         try_convert(&source, Format::Safetensors, &options(|o| o.metadata.stringify = true)).unwrap();
     let metadata = strings.metadata().unwrap();
@@ -398,7 +402,7 @@ fn tensors_that_ggml_does_not_read_are_listed() {
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
-    // In AERO and APR2 blocks follow each other whatever the rows are.
+    // In AERO and APR2, blocks follow each other whatever the rows are.
     let blocks = apr2(
         &[tensor("q", DType::Q8_0, &[4, 16])],
         r#"{"apr_version": "2.0.0", "model_type": "t", "architecture": {}}"#,
@@ -425,7 +429,7 @@ fn options_of_gguf_do_what_they_say() {
         assert_eq!(index.metadata().get("general.alignment").is_some(), align != 32);
         let at = |position| model.location(position).unwrap().offset.unwrap();
         assert_eq!(at(1) - at(0), 12u64.next_multiple_of(align.into()));
-        // It stays what it is, unless another is asked for.
+        // The alignment is kept, unless another is requested.
         let again = convert(&model, Format::Gguf, &options(|_| {}));
         assert_eq!(again.as_gguf().unwrap().index().alignment(), align);
     }
@@ -436,7 +440,8 @@ fn options_of_gguf_do_what_they_say() {
     );
 }
 
-/// `general.quantization_version` and `general.file_type`, if they are u32, and whether they come last.
+/// Returns `general.quantization_version` and `general.file_type`, if they are u32, and checks whether they
+/// come last.
 fn quantization(model: &Model) -> [Option<u32>; 2] {
     let metadata = model.as_gguf().unwrap().index().metadata();
     ["general.quantization_version", "general.file_type"].map(|key| match metadata.get(key) {
@@ -476,13 +481,13 @@ fn how_a_model_is_quantized_is_said_as_llama_does() {
     ] {
         assert_eq!(quantization(&quantize(&source, rules)), [Some(2), number], "{rules:?}");
     }
-    // What another tool has said is put right, at the end as llama.cpp does.
+    // A wrong statement of another tool is corrected, at the end as in llama.cpp.
     let stated = object(r#"{"general.file_type": {"type": "u32", "value": 1}, "last": 1}"#);
     let stated = convert(&source, Format::Gguf, &options(|o| o.metadata.set = Some(stated)));
     let small = quantize(&stated, &["q4_k_m"]);
     let keys: Vec<&str> = small.as_gguf().unwrap().index().metadata().keys().collect();
     assert_eq!(keys[keys.len() - 3..], ["last", "general.quantization_version", "general.file_type"]);
-    // Blocks that are only copied change nothing, and decoded ones leave it.
+    // Copying blocks changes nothing, and decoding them leaves the keys as they are.
     assert_eq!(quantization(&convert(&small, Format::Gguf, &options(|_| {}))), [Some(2), Some(15)]);
     let decode = |rule: &str| {
         let options = options(|o| o.types.rules.push(TypeRule::parse_dequantize(rule).unwrap()));
@@ -493,7 +498,7 @@ fn how_a_model_is_quantized_is_said_as_llama_does() {
     assert_eq!(decode("f16"), ([None, Some(1)], 1));
     assert_eq!(decode("bf16"), ([None, Some(32)], 1));
     assert_eq!(decode("*=f16"), ([None, None], 2));
-    // And what the user says stays.
+    // A value that the user gives is kept.
     let given = options(|o| {
         o.types.rules.push(TypeRule::quantize(modelfmt::convert::Preset::Q4KM));
         o.metadata.set = Some(object(r#"{"general.file_type": {"type": "u32", "value": 14}}"#));
@@ -562,7 +567,7 @@ fn big_endian_and_version_2_become_version_3() {
     assert_eq!(model.as_gguf().unwrap().index().version(), 3);
 }
 
-/// In the same format too: other bytes would come out than went in.
+/// Also in the same format, because the output would have other bytes than the input.
 #[test]
 fn text_that_is_not_utf_8_is_a_loss() {
     let file =
@@ -600,7 +605,7 @@ fn room_in_a_file_does_not_travel() {
     assert_eq!(has(&other), Some(50));
 }
 
-/// Names and the architecture are what llama.cpp asks for first.
+/// Names and the architecture are the first things that llama.cpp requires.
 #[test]
 fn what_llama_cpp_will_not_load_is_a_warning() {
     let warnings = |source: &Model, options: &ConvertOptions| {
@@ -609,9 +614,9 @@ fn what_llama_cpp_will_not_load_is_a_warning() {
     };
     let none = options(|_| {});
     let hub = safetensors(&[tensor("model.embed_tokens.weight", DType::F32, &[2, 4])], "{}");
-    let said = warnings(&hub, &none);
+    let found = warnings(&hub, &none);
     assert_eq!(
-        said,
+        found,
         ["llama.cpp will not load this GGUF file: the key general.architecture is missing, which follows \
           from `model_type` of a config.json beside the model, and tensors have the names of \
           Hugging Face, such as \"model.embed_tokens.weight\"; names and metadata are written as they are"]
@@ -623,7 +628,7 @@ fn what_llama_cpp_will_not_load_is_a_warning() {
     assert!(
         warnings(&hub, &given)[0].contains("llama.cpp will not load this GGUF file: tensors have the names")
     );
-    // What came from GGUF is as it was.
+    // A model that came from GGUF is unchanged.
     let gguf = super::common::gguf(&[tensor("a", DType::F32, &[2])], &[("general.architecture", "llama")]);
     let through = convert(&gguf, Format::Aero, &none);
     assert!(warnings(&through, &none).is_empty());

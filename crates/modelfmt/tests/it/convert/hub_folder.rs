@@ -1,4 +1,4 @@
-//! Folders of the hub that become GGUF and folders again.
+//! Hub folders that become GGUF and then hub folders again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ const EXPERTS: u64 = 3;
 /// A tensor: name, dtype, shape and bytes.
 pub(super) type Tensor = (String, DType, Vec<u64>, Vec<u8>);
 
-/// The maps that are part of the program: names and texts.
+/// Returns the built-in maps: their names and texts.
 pub(super) fn maps() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../modelfmt-hub/maps");
     let mut maps: Vec<(String, String)> = (fs::read_dir(folder).unwrap())
@@ -32,13 +32,13 @@ pub(super) fn maps() -> Vec<(String, String)> {
     maps
 }
 
-/// The first quoted text of a line that begins with `key`.
+/// Returns the first quoted text of a line that begins with `key`.
 fn quoted<'a>(map: &'a str, key: &str) -> Option<&'a str> {
     let line = map.lines().find(|line| line.starts_with(key))?;
     line.split('"').nth(1)
 }
 
-/// The names of the tensors that a map has, with numbers, each after its pattern.
+/// Returns the names of the tensors that a map has, with numbers, each after its pattern.
 fn names(map: &str) -> Vec<(&str, String)> {
     let section = map.split("[tensors]").nth(1).unwrap().split("\n[").next().unwrap();
     let patterns =
@@ -75,7 +75,7 @@ pub(super) fn config(map: &str, more: &str) -> Object {
     config
 }
 
-/// A section of a map: keys and values, as they are written.
+/// Returns a section of a map: keys and values, as they are written.
 fn section<'a>(map: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
     let rest = map.split(&format!("\n[{name}]\n")).nth(1).unwrap_or_default();
     let lines = rest.split("\n[").next().unwrap().lines().filter(|line| !line.starts_with('#'));
@@ -83,7 +83,7 @@ fn section<'a>(map: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
     pairs.map(|(key, value)| (key.trim_matches('"'), value.trim_matches('"'))).collect()
 }
 
-/// The shape that a map wants of the tensors with a pattern. What it leaves open is 7.
+/// Returns the shape that a map requires for the tensors with a pattern. Open dimensions are 7.
 fn shape(map: &str, config: &Object, name: &str) -> Vec<u64> {
     let fits = |pattern: &str| match pattern.strip_prefix('*') {
         Some(end) => name.ends_with(end),
@@ -105,7 +105,7 @@ fn shape(map: &str, config: &Object, name: &str) -> Vec<u64> {
     sizes.split(',').map(size).collect()
 }
 
-/// A model of a family whose values are taken from `bytes`, over and over.
+/// Returns a model of a family. Its values are taken from `bytes`, which are repeated.
 pub(super) fn model(map: &str, config: &Object, dtypes: &[DType], bytes: &[u8]) -> Vec<Tensor> {
     let mut bytes = bytes.iter().copied().cycle();
     let of = |(pattern, name): (&str, String)| {
@@ -131,7 +131,7 @@ fn save(path: &Path, tensors: &[Tensor]) {
     saving.write(&values, &Execution::default()).unwrap();
 }
 
-/// A folder of the hub.
+/// Returns a hub folder.
 pub(super) fn folder(tensors: &[Tensor], config: &Object) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     save(&folder.path().join("model.safetensors"), tensors);
@@ -161,7 +161,7 @@ fn hf() -> Target {
     "hf".parse().unwrap()
 }
 
-/// Makes a GGUF of a folder, beside it.
+/// Converts a folder to a GGUF in the same folder.
 fn to_gguf(folder: &TempDir) -> PathBuf {
     let out = folder.path().join("model.gguf");
     let source = Model::open(folder.path().join("model.safetensors")).unwrap();
@@ -169,18 +169,18 @@ fn to_gguf(folder: &TempDir) -> PathBuf {
     out
 }
 
-/// Makes a folder of a GGUF.
+/// Converts a GGUF to a folder.
 fn to_folder(gguf: &Path, out: &Path, change: impl FnOnce(&mut ConvertOptions)) -> Result<Converted, Error> {
     let model = Model::open(gguf).unwrap();
     Conversion::new(&model, out).to(hf()).with(change).write()
 }
 
-/// A small Llama in `bf16`.
+/// Returns a small Llama in `bf16`.
 pub(super) fn llama(more: &str) -> (TempDir, Vec<Tensor>, Object) {
     of_family("llama", more)
 }
 
-/// A small model of a family in `bf16`.
+/// Returns a small model of a family in `bf16`.
 pub(super) fn of_family(family: &str, more: &str) -> (TempDir, Vec<Tensor>, Object) {
     let (_, map) = maps().into_iter().find(|(name, _)| name == family).unwrap();
     let config = config(&map, more);
@@ -260,7 +260,7 @@ fn a_set_comes_back_in_shards_or_one_file() {
     assert!(names.contains(&"model.safetensors.index.json") && names.contains(&"config.json"), "{names:?}");
     assert!(names.iter().any(|name| name.starts_with("model-00002-of-")), "{names:?}");
     assert_eq!(tensors(&out.join("model.safetensors.index.json")), as_map(&own));
-    // Into the same folder as one file: nothing of the set stays.
+    // Into the same folder as one file: nothing of the set remains.
     let done = to_folder(&gguf, &out, |options| {
         options.output.shard_size = Some(1 << 20);
         options.output.overwrite = modelfmt::convert::Overwrite::Replace;
@@ -299,7 +299,7 @@ fn a_folder_with_files_is_refused_and_nothing_is_left_after_an_error() {
     to_folder(&gguf, &out, |_| {}).unwrap();
     let error = to_folder(&gguf, &out, |_| {}).unwrap_err();
     assert!(matches!(error, Error::Exists { .. }), "{error}");
-    // A file is no folder, and a folder of a folder that is not there is not made.
+    // A file is not a folder, and a folder within a missing folder is not created.
     assert!(matches!(to_folder(&gguf, &gguf, |_| {}).unwrap_err(), Error::Write { .. }));
     assert!(to_folder(&gguf, &folder.path().join("a/b"), |_| {}).is_err());
     // The last tensor of the GGUF is cut off while it is read.
@@ -316,7 +316,7 @@ fn a_folder_with_files_is_refused_and_nothing_is_left_after_an_error() {
 #[test]
 fn an_input_is_never_replaced() {
     let (folder, _, _) = llama("");
-    // A GGUF that has the name of the weights.
+    // A GGUF that has the same name as the weights.
     let gguf = folder.path().join("in");
     fs::create_dir(&gguf).unwrap();
     let gguf = gguf.join("model.safetensors");
@@ -329,7 +329,7 @@ fn an_input_is_never_replaced() {
     assert_eq!(fs::read(&gguf).unwrap(), before);
 }
 
-/// A GGUF of others: the keys of ours are left out.
+/// Returns a GGUF as other tools write it: our own keys are left out.
 fn foreign(gguf: &Path, out: &Path, change: impl FnOnce(&mut BTreeMap<String, Value>)) {
     let model = Model::open(gguf).unwrap();
     let mut keys: BTreeMap<String, Value> = (model.common_metadata().unwrap().keys.into_iter())
@@ -371,7 +371,7 @@ fn a_gguf_of_others_is_restored_only_with_lossy() {
     assert_eq!(done.dropped, *unsupported);
     let restored = config_in(&out);
     assert_eq!(restored.get("rope_scaling"), config.get("rope_scaling"));
-    // Matrices are as they were, norms are f32.
+    // Matrices are unchanged, norms are f32.
     let (back, before) = (tensors(&out.join("model.safetensors")), as_map(&own));
     for (name, (dtype, shape, bytes)) in &before {
         let found = &back[name];
@@ -397,7 +397,7 @@ fn blocks_are_dequantized_if_that_is_asked_for() {
     let out = folder.path().join("out");
     let error = super::common::all(&to_folder(&gguf, &out, |_| {}).unwrap_err());
     assert!(error.contains("gguf's q8_0 is not in safetensors") && error.contains("dequantize"), "{error}");
-    // The same numbers as of a GGUF that is dequantized first, in the order of the folder.
+    // The same numbers as from a GGUF that is dequantized first, in the order of the folder.
     let plain = folder.path().join("plain.gguf");
     Conversion::new(&Model::open(&gguf).unwrap(), &plain).dequantize(DType::F32).write().unwrap();
     to_folder(&gguf, &out, |options| options.types.rules.push(TypeRule::dequantize(DType::F32))).unwrap();
@@ -407,7 +407,7 @@ fn blocks_are_dequantized_if_that_is_asked_for() {
     assert!(of(&out) == of(&other));
     let q = "model.layers.1.self_attn.q_proj.weight";
     assert_eq!((of(&out)[q].0, &of(&out)[q].1), (DType::F32, &vec![32, 32]));
-    // Globs are those of the names in the GGUF.
+    // Globs match the names in the GGUF.
     let one = folder.path().join("one");
     let rule = |text: &str| text.parse::<TypeRule>().unwrap();
     to_folder(&gguf, &one, |options| {

@@ -1,4 +1,4 @@
-//! `--imatrix`: what the columns count, and files that are no importance matrices.
+//! `--imatrix`: the importance of columns, and files that are not importance matrices.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn with(path: &Path, rule: &str) -> ConvertOptions {
     })
 }
 
-/// A `.dat` with one entry.
+/// Returns a `.dat` file with one entry.
 pub(super) fn dat(name: &str, calls: i32, values: &[f32]) -> Vec<u8> {
     let mut bytes = 1_i32.to_le_bytes().to_vec();
     bytes.extend(i32::try_from(name.len()).unwrap().to_le_bytes());
@@ -41,7 +41,7 @@ fn columns_count_by_their_importance() {
     fs::write(&path, dat("blk.0.attn_v.weight", 4, &sums)).unwrap();
     let (small, done) = try_convert(&source(), Format::Aero, &with(&path, "q4_k")).unwrap();
     let note = "is used for 1 tensor; it says nothing of \"blk.0.attn_q.weight\"";
-    assert!(notes(&done).iter().any(|said| said.contains(note)), "{:?}", notes(&done));
+    assert!(notes(&done).iter().any(|text| text.contains(note)), "{:?}", notes(&done));
     let values = source().tensor("blk.0.attn_v.weight").unwrap().to_vec::<f32>().unwrap();
     let mut expected = [0; 288];
     let means: Vec<f32> = sums.iter().map(|sum| sum / 4.0).collect();

@@ -1,4 +1,4 @@
-//! Adapters that are merged: the values are those of the formula, and what is not merged is refused by name.
+//! Merged adapters: the values follow the formula, and everything that cannot be merged is refused by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::hub_folder;
 /// Names and shapes of tensors.
 type Shapes<'a> = &'a [(&'a str, &'a [u64])];
 
-/// Numbers without a pattern, the same ones for each name.
+/// Returns numbers without a pattern, which are the same for the same name.
 fn floats(name: &str, count: u64) -> Vec<f32> {
     let mut state =
         name.bytes().fold(0x9e37_79b9_7f4a_7c15u64, |state, byte| (state ^ u64::from(byte)).wrapping_mul(31));
@@ -29,7 +29,7 @@ fn of_shape(name: &str, shape: &[u64]) -> Vec<f32> {
     floats(name, shape.iter().product())
 }
 
-/// The tensors of a base, all bf16 but the last.
+/// The tensors of a base model, all bf16 except the last.
 const BASE: [(&str, [u64; 2]); 5] = [
     ("model.layers.0.self_attn.q_proj.weight", [8, 6]),
     ("model.layers.0.self_attn.o_proj.weight", [6, 6]),
@@ -55,7 +55,7 @@ pub(super) fn base(folder: &Path) -> Model {
     Model::open(path).unwrap()
 }
 
-/// A folder of PEFT with these tensors of f32.
+/// Returns a PEFT folder with these f32 tensors.
 pub(super) fn adapter(folder: &Path, name: &str, config: &str, tensors: &[(&str, &[u64])]) -> PathBuf {
     let folder = folder.join(name);
     fs::create_dir(&folder).unwrap();
@@ -69,7 +69,7 @@ pub(super) fn adapter(folder: &Path, name: &str, config: &str, tensors: &[(&str,
     folder
 }
 
-/// `base + number · b · a` in f32, products added in the order of the rank.
+/// Returns `base + number · b · a` in f32. The products are added in the order of the rank.
 fn plus(
     mut base: Vec<f32>,
     (rows, rank, columns): (u64, u64, u64),
@@ -167,19 +167,20 @@ fn merged_weights_are_those_of_the_formula() {
     assert_eq!(values(&merged, "model.layers.0.self_attn.q_proj.bias"), floats(BIAS, 8));
     assert_eq!(values(&merged, O), base_of(O, &[6, 6]));
 
-    // Several are added before the sum is rounded, each times its scale; √r where the config says so.
+    // Several adapters are added before the sum is rounded, each times its scale; √r if the config says so.
     let config = r#"{"peft_type": "LORA", "r": 4, "lora_alpha": 3, "use_rslora": true}"#;
     let second = adapter(folder.path(), "second", config, &[(A_OF_Q, &[4, 6]), (B_OF_Q, &[8, 4])]);
     let merged = merge(&model, &[(&first, 1.0), (&second, -0.5)], Format::Safetensors).unwrap();
     let [a, b] = [of_shape(A_OF_Q, &[4, 6]), of_shape(B_OF_Q, &[8, 4])];
     assert_eq!(values(&merged, Q), as_bf16(&plus(q, (8, 4, 6), &a, &b, -0.75)));
 
-    // The other files of the base are what they were.
+    // The other tensors of the base are unchanged.
     let found = modelfmt::diff::diff(&model, &merged, &Execution::default()).unwrap();
     assert!(!found.is_same());
 }
 
-/// Weights whose rows are inputs, as those of GPT-2: the config says so, and a shape that does not fit is one that is not.
+/// Weights whose rows are inputs, as in GPT-2: the config says so. A weight whose shape does not fit this is
+/// merged as usual.
 #[test]
 fn weights_whose_rows_are_inputs_are_merged_transposed() {
     let folder = tempfile::tempdir().unwrap();
@@ -207,7 +208,7 @@ fn weights_whose_rows_are_inputs_are_merged_transposed() {
     assert_eq!(values(&merged, Q), as_bf16(&plus(base_of(Q, &[8, 6]), (8, 2, 6), &a, &b, 1.0)));
 }
 
-/// An adapter in GGUF, as llama.cpp reads it.
+/// Returns an adapter in GGUF, in the form that llama.cpp reads.
 fn gguf(folder: &Path, keys: &[(&str, MetaValue<'_>)], tensors: &[(&str, &[u64])]) -> PathBuf {
     use modelfmt_write::TensorSpec;
     let mut metadata = Metadata::new();
@@ -326,7 +327,8 @@ fn what_is_not_merged_is_refused_by_name() {
     assert!(error.contains("`general.type` is missing, not \"adapter\""), "{error}");
 }
 
-/// Whatever an adapter says of its own shapes and numbers, it is refused, and memory does not grow with what it claims.
+/// Whatever an adapter states about its own shapes and numbers, it is refused, and memory does not grow with
+/// its claims.
 #[test]
 fn adapters_of_strangers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -345,7 +347,7 @@ fn adapters_of_strangers_are_refused() {
         ],
     );
     let huge = adapter(folder.path(), "huge", r#"{"lora_alpha": 1e38}"#, pair);
-    // What is saved whole comes before what is added to it.
+    // A tensor that is saved whole replaces the base tensor before anything is added.
     merge(&model, &[(&saved, 1.0), (&head, 1.0)], Format::Safetensors).unwrap();
     let cases: [(&[(&Path, f32)], &str); 4] = [
         (&[(&saved, 0.5)], "which cannot be merged in part"),
@@ -381,8 +383,8 @@ fn adapters_of_strangers_are_refused() {
     }
 }
 
-/// Nothing is added to numbers that are no floats of f32, f16 or bf16: those of 8 bits mean nothing without their scales, and an
-/// f64 would lose digits.
+/// Nothing is added to numbers other than f32, f16 and bf16: 8-bit floats mean nothing without their scales,
+/// and an f64 would lose digits.
 #[test]
 fn bases_of_other_types_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -414,7 +416,7 @@ fn bases_of_other_types_are_refused() {
     }
 }
 
-/// As PEFT, which takes the first pattern that matches the end of a name.
+/// Like PEFT, which takes the first pattern that matches the end of a name.
 #[test]
 fn patterns_are_regular_expressions() {
     let folder = tempfile::tempdir().unwrap();
@@ -431,7 +433,8 @@ fn patterns_are_regular_expressions() {
     assert_eq!(values(&merged, UP), as_bf16(&plus(base_of(UP, &[10, 6]), (10, 4, 6), &a, &b, 3.0)));
 }
 
-/// Random models and adapters: every bit is that of numpy, however many threads there are and however the base is cut into files.
+/// Random models and adapters: every bit matches numpy, with any number of threads and however the base is
+/// split into files.
 #[test]
 fn merged_weights_are_those_of_numpy() {
     let folder = tempfile::tempdir().unwrap();
@@ -492,7 +495,8 @@ fn merged_weights_are_those_of_numpy() {
     assert_eq!(found.trim(), "12");
 }
 
-/// The files that options name are known, so that none of them is replaced, and a batch sees that one has changed.
+/// The files that options name are known, so that none of them is replaced, and a batch notices if one has
+/// changed.
 #[test]
 fn the_files_of_options_are_known() {
     let folder = tempfile::tempdir().unwrap();
@@ -527,7 +531,7 @@ fn the_adapter_is_not_replaced() {
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 
-/// A dry run lists the steps, and which tensors of base and adapter they take.
+/// A dry run lists the steps, and the tensors of the base and the adapter that they use.
 #[test]
 fn a_dry_run_lists_the_product() {
     let folder = tempfile::tempdir().unwrap();
@@ -544,7 +548,7 @@ fn a_dry_run_lists_the_product() {
     assert!(programs.left_out.is_empty());
 }
 
-/// llama.cpp takes an alpha of 0 for the rank, so a factor of 0 is never written as that.
+/// llama.cpp replaces an alpha of 0 by the rank, so a factor of 0 is never written as an alpha of 0.
 #[test]
 fn a_factor_of_0_is_not_written_as_1() {
     let folder = tempfile::tempdir().unwrap();
@@ -571,7 +575,8 @@ fn a_factor_of_0_is_not_written_as_1() {
     assert!(error.contains("all its factors are 0, which llama.cpp takes for 1"), "{error}");
 }
 
-/// Halves that an adapter makes infinite are said, however the base is stored, and whatever it becomes.
+/// f16 values that an adapter makes infinite are reported, however the base is stored, and whatever it is
+/// converted to.
 #[test]
 fn halves_that_become_infinite_are_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -601,7 +606,7 @@ fn halves_that_become_infinite_are_said() {
         (&at("base.gguf"), &own, "f.gguf", gguf_name, None),
     ] {
         let mut options = lora(&[(adapter, 1.0)]);
-        // An adapter of PEFT names modules of the hub's library.
+        // A PEFT adapter names modules of transformers.
         options.tensors.base = (out == "e.gguf").then(|| hub.path().to_owned());
         options.types.rules = rule.into_iter().map(|rule| rule.parse().unwrap()).collect();
         let model = Model::open(base).unwrap();
@@ -614,7 +619,7 @@ fn halves_that_become_infinite_are_said() {
         let [clipped] = &*converted.clipped else { panic!("{out}: {:?}", converted.clipped) };
         assert_eq!((&*clipped.tensor, clipped.dtype), (name, DType::F16), "{out}");
         assert_eq!(clipped.infinite * values.len() as u64, infinite * clipped.values, "{out}");
-        // A run that writes nothing says the same.
+        // A dry run reports the same.
         let dry = Conversion::new(&model, at(&format!("dry.{out}"))).options(&options).dry_run().unwrap();
         assert_eq!(dry.clipped, converted.clipped, "{out}");
     }

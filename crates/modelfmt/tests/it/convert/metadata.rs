@@ -1,4 +1,4 @@
-//! What becomes of metadata.
+//! What conversions do with metadata.
 
 use modelfmt::{DType, Format};
 use modelfmt_core::source::shared_files;
@@ -229,7 +229,7 @@ fn size_variables_and_declared_tensors_are_added_to_oinf() {
     assert_eq!((y.dtype, y.shape, y.has_data), (DType::I16, &[2, 3][..], false));
 }
 
-/// A model that has a key of that name itself comes back as it was, whatever containers on the way ask for.
+/// A model that itself has a key of that name is restored unchanged, whatever containers on the way require.
 #[test]
 fn a_key_that_somebody_else_uses_is_kept_aside() {
     let tensors = [tensor("x", DType::F32, &[])];
@@ -249,7 +249,7 @@ fn a_key_that_somebody_else_uses_is_kept_aside() {
             }
         }
     }
-    // And what is one of modelfmt's own stays what it is.
+    // A reserved key that modelfmt itself wrote is still recognized as such.
     let through = convert(&safetensors(&tensors, "{}"), Format::Aero, &options(|_| {}));
     assert!(json_of(&convert(&through, Format::Safetensors, &options(|_| {}))).is_empty());
 }
@@ -261,7 +261,7 @@ fn a_reserved_key_of_a_stranger_makes_nothing_vanish() {
         apr2(&[tensor("w", DType::F32, &[2])], &format!("{{{rest}, \"epoch\": 5, \"modelfmt\": {reserved}}}"))
     };
     let lossy = options(|o| o.metadata.lossy = true);
-    // A license that it claims to have added.
+    // It claims to have added a license.
     let added = source(r#"{"version": 1, "format": "mag", "added": ["license"]}"#);
     let error = all(&try_convert(&added, Format::Mag, &options(|_| {})).unwrap_err());
     assert!(
@@ -270,7 +270,7 @@ fn a_reserved_key_of_a_stranger_makes_nothing_vanish() {
     );
     let kept = convert(&added, Format::SafetensorsSharded, &lossy);
     assert_eq!(json_of(&kept).get("license"), Some(&"MIT".into()));
-    // Another value for a key that is there.
+    // Another value for a key that exists.
     let twice = source(r#"{"version": 1, "format": "mag", "metadata": {"epoch": 3}}"#);
     let error = all(&try_convert(&twice, Format::Mag, &options(|_| {})).unwrap_err());
     assert!(error.contains("metadata key \"epoch\": the model had another value"), "{error}");
@@ -280,7 +280,7 @@ fn a_reserved_key_of_a_stranger_makes_nothing_vanish() {
     let found = modelfmt::diff::diff(&twice, &same, &modelfmt::Execution::default()).unwrap();
     let keys: Vec<&str> = found.metadata.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!(keys, ["modelfmt.epoch"]);
-    // A part that only a later version knows.
+    // An entry that only a later version knows.
     let later = source(r#"{"version": 1, "format": "mag", "later": true}"#);
     let error = all(&try_convert(&later, Format::Mag, &options(|_| {})).unwrap_err());
     assert!(error.contains("metadata key \"modelfmt.later\""), "{error}");
@@ -325,7 +325,7 @@ fn the_reserved_key_never_decides_what_diff_says() {
         assert!(differing(&honest, &evil).contains(&"architecture".to_owned()), "{reserved}");
         assert!(differing(&evil, &honest).contains(&"architecture".to_owned()), "{reserved}");
     }
-    // Nor does it say that what only one of them has is not there.
+    // It does not report as missing what only one of them has.
     let without = safetensors(&one(), r#"{"license": "MIT"}"#);
     let added = source(r#"{"version": 1, "format": "safetensors", "added": ["architecture"]}"#);
     assert_eq!(differing(&without, &added), ["architecture"]);
@@ -382,7 +382,7 @@ fn names_that_the_user_gives_are_not_taken_for_ours() {
                 && error.contains("\"architecture\""),
             "{error}"
         );
-        // By way of another container too.
+        // Also by way of another container.
         let apr2 = convert(&aero, Format::Apr2, &options(|_| {}));
         assert_eq!(json_of(&apr2).get("model_name"), Some(&"Tiny".into()));
         let error = all(&try_convert(&apr2, Format::Mag, &options(|_| {})).unwrap_err());
@@ -442,7 +442,7 @@ fn the_architecture_of_apr2_stays_what_it_is() {
         assert_eq!(json_of(&found).get("architecture"), Some(&"Whisper".into()), "{target}");
         assert!(found.verify(modelfmt::VerifyLevel::Full).is_ok(), "{target}");
     }
-    // Another value, which our writer refuses, put into the bytes.
+    // Another value, which our writer refuses, patched into the bytes.
     let plan = |architecture: &str| {
         let metadata = object(&format!(
             r#"{{"apr_version": "2.0.0", "model_type": "t", "architecture": {architecture}}}"#

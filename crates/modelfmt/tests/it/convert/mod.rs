@@ -1,4 +1,4 @@
-//! Conversions between all formats: what stays, what is refused, and that A → B → A gives A again.
+//! Conversions between all formats: what is kept, what is refused, and that A → B → A gives A again.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,13 +19,13 @@ mod config;
 mod damage;
 mod extracted;
 mod files;
+mod gguf_py;
 mod ggufs;
 mod hub_folder;
 mod imatrix;
-mod judged;
-mod kept;
 mod lora;
 mod metadata;
+mod not_replaced;
 mod origin;
 mod pairs;
 mod parts;
@@ -33,6 +33,7 @@ mod presets;
 mod proved;
 mod quants;
 mod renamed;
+mod reversed_shapes;
 mod rules;
 mod same_format;
 mod scales;
@@ -42,7 +43,6 @@ mod several;
 mod small;
 mod splits;
 mod tokenizers;
-mod turned;
 mod unsupported;
 mod values;
 mod versions;

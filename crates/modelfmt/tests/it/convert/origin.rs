@@ -1,4 +1,5 @@
-//! Proofs are about all of a file: names, old values, bytes that belong to nothing, and the files beside it.
+//! Proofs cover everything in a file: names, old values, bytes that belong to nothing, and the files next to
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +11,7 @@ use modelfmt::{Conversion, DType, Execution, Model};
 use super::common::{T, floats, safetensors};
 use super::proved::{assert_exact, proof, random, results, with};
 
-/// Only embeddings that are also the output are there under two names, and only where BASE says so or has no output.
+/// Only embeddings that are also the output may have two names, and only if BASE says so or has no output.
 #[test]
 fn ties_are_those_of_base() {
     let embeddings = random("model.embed_tokens.weight", DType::F32, &[3, 32]);
@@ -32,7 +33,7 @@ fn ties_are_those_of_base() {
     assert_eq!(result(&base, &added("lm_head.weight", 1)), no);
     assert_eq!(result(&base, &added("model.layers.0.output.weight", 0)), no);
     assert_eq!(result(&base, &added("extra.weight", 0)), no);
-    // What its configuration says counts.
+    // Its configuration takes precedence.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     Conversion::new(&base, &path).write().unwrap();
@@ -40,7 +41,7 @@ fn ties_are_those_of_base() {
         fs::write(folder.path().join("config.json"), format!("{{\"tie_word_embeddings\": {says}}}")).unwrap();
         assert_eq!(result(&Model::open(&path).unwrap(), &added("lm_head.weight", 0)), *expected, "{says}");
     }
-    // Equal tensors are as many as BASE has.
+    // There are as many equal tensors as in BASE.
     let equal = |names: &[&'static str]| {
         let all: Vec<T> = names.iter().map(|name| T { name, ..embeddings.clone() }).collect();
         safetensors(&all, "{}")
@@ -51,7 +52,7 @@ fn ties_are_those_of_base() {
     assert_eq!((three.is_ok, three.tensors.last().unwrap().result), (false, TensorResult::Foreign));
 }
 
-/// Bytes between tensors and after them are named.
+/// Bytes between and after tensors are reported.
 #[test]
 fn bytes_that_belong_to_nothing_are_no_part_of_base() {
     let base = safetensors(&[random("a", DType::F32, &[5]), random("b", DType::F32, &[3])], "{}");
@@ -78,7 +79,7 @@ fn bytes_that_belong_to_nothing_are_no_part_of_base() {
         };
         let (is_ok, what) = named(&|bytes| bytes.extend(b"a payload, a payload, a payload"));
         assert!(!is_ok && what.contains("byte"), "{name}: {what}");
-        // The padding after the first tensor, of 20 bytes.
+        // The padding after the first tensor, which has 20 bytes.
         let first = open().location(0).unwrap();
         let gap = usize::try_from(first.offset.unwrap() + first.stored_nbytes).unwrap();
         let next = usize::try_from(open().location(1).unwrap().offset.unwrap()).unwrap();
@@ -91,7 +92,7 @@ fn bytes_that_belong_to_nothing_are_no_part_of_base() {
     }
 }
 
-/// Values that a conversion back would restore are those of BASE.
+/// Values that a conversion back would restore must be those of BASE.
 #[test]
 fn old_values_of_the_reserved_key_are_compared() {
     let w = || [floats("w", &[2], &[1.0, 2.0])];
@@ -115,7 +116,7 @@ fn old_values_of_the_reserved_key_are_compared() {
     assert_eq!(of(r#""evil""#), (false, true, true));
 }
 
-/// The files of a folder of the hub are compared as the weights are.
+/// The files of a hub folder are compared in the same way as the weights.
 #[test]
 fn files_beside_the_weights_are_compared() {
     let weights = safetensors(&[floats("w", &[2], &[1.0, 2.0])], "{}");
@@ -147,7 +148,7 @@ fn files_beside_the_weights_are_compared() {
     fs::remove_file(derived.join("tokenizer.json")).unwrap();
     assert_eq!(of(none), text(false, "config.json same, tokenizer.json missing, chat_template.jinja added"));
     assert!(of(&|options| options.allow_added = Globs::new(["chat*"]).unwrap()).0);
-    // Without a configuration, a file is no folder of the hub.
+    // Without a configuration, a file is not part of a hub folder.
     fs::remove_file(derived.join("config.json")).unwrap();
     assert_eq!(of(none), text(true, ""));
 }

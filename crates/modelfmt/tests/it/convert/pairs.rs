@@ -13,12 +13,12 @@ use super::common::{
     tensor, tensors, try_convert,
 };
 
-/// Targets that this build writes.
+/// Returns the targets that this build can write.
 fn targets() -> impl Iterator<Item = Format> {
     Format::ALL.iter().copied().filter(|format| format.is_writable())
 }
 
-/// Tensors that every format can hold, not sorted by name.
+/// Returns tensors that every format can hold, not sorted by name.
 fn common_tensors() -> Vec<T> {
     vec![
         tensor("w.2", DType::F32, &[3, 4]),
@@ -48,7 +48,7 @@ fn every_pair_keeps_tensors_and_their_order() {
         for target in targets() {
             let what = format!("{} to {target}", source.format());
             let target_model = convert(&source, target, &options(|o| o.metadata.lossy = true));
-            // A split of one file is none.
+            // A split of one file is an ordinary GGUF.
             let is_split = target == Format::GgufSharded;
             assert_eq!(target_model.format(), if is_split { Format::Gguf } else { target }, "{what}");
             let (mut expected, found) = (tensors(&source), tensors(&target_model));
@@ -86,7 +86,7 @@ fn the_same_input_gives_the_same_bytes() {
     }
 }
 
-/// Whether a conversion failed only because the target lacks dtypes, ranks or names.
+/// Checks whether a conversion failed only because the target lacks dtypes, ranks or names.
 fn lacks_types(error: &Error) -> bool {
     let Error::Unsupported { unsupported, .. } = error else { return false };
     unsupported
@@ -108,7 +108,7 @@ fn there_and_back(source: &Model) -> usize {
     }
     let has_opaque =
         source.tensors().any(|t| t.dtype.kind() == Kind::Opaque || SmallType::from_dtype(t.dtype).is_some());
-    // Chunks of other kinds are lost whatever the target.
+    // Chunks of other kinds are lost with any target.
     let is_aero = is_same_family(source.format(), Format::Aero);
     for carrier in CARRIERS {
         let what = format!("{} by {carrier}", source.path().display());
@@ -125,12 +125,13 @@ fn there_and_back(source: &Model) -> usize {
         });
         let back = convert(&there, source.format(), &home);
         assert_same(source, &back, &what);
-        // By a second carrier, too.
+        // Also by way of a second carrier.
         for second in CARRIERS {
             let Ok((further, _)) = try_convert(&there, second, &options(|_| {})) else { continue };
             let what = format!("{what} and {second}");
             assert_same(source, &convert(&further, source.format(), &home), &what);
-            // Home again the carrier is forgotten, and with it that the file's name was the model's.
+            // Back in the original format, the carrier is forgotten, and so is the fact that the model was
+            // named after the file.
             if !is_same_family(second, source.format()) {
                 assert_same(
                     &there,
@@ -144,7 +145,7 @@ fn there_and_back(source: &Model) -> usize {
     trips
 }
 
-/// The version to ask for, of a source that is not of its document's.
+/// Returns the version to request, for a source in another version than the document's.
 fn version(source: &Model) -> Option<String> {
     let has_versions = matches!(source.format(), Format::Mag | Format::Oinf);
     source.container().version().filter(|version| has_versions && version != "1")
@@ -183,7 +184,7 @@ fn golden_files_come_back() {
 
 fn round_trip_of_file(path: &Path) -> usize {
     let source = Model::open(path).unwrap();
-    // The order of an OINF file that is not sorted is not restored.
+    // The order of an unsorted OINF file is not restored.
     let names: Vec<&str> = source.tensors().map(|t| t.name).collect();
     if source.format() == Format::Oinf && !names.is_sorted() {
         return 0;
@@ -197,7 +198,7 @@ fn round_trip_of_file(path: &Path) -> usize {
 
 #[test]
 fn what_a_format_has_is_written_and_the_rest_refused() {
-    // The table is what writers do: every dtype, to every target.
+    // The capabilities must match the writers: every dtype, to every target.
     let safetensors_has = |dtype| Format::Safetensors.capabilities().has(dtype);
     let is_block = |dtype: DType| dtype.is_quantized() && dtype.ggml_type().is_some();
     for &dtype in DType::ALL.iter().filter(|&&dtype| dtype.is_quantized() || safetensors_has(dtype)) {

@@ -1,4 +1,4 @@
-//! Sets whose parts are written by themselves, in any order and by anybody.
+//! Sets whose parts are written separately, in any order and by any process.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use modelfmt::convert::{PartPlan, Receipt};
 use modelfmt::modelfmt_write::MemoryFolder;
 use modelfmt::{Conversion, Error, Execution, Format, Model, Object, Value, VerifyLevel};
 
-/// Floats in many tensors, so that a set of them has several parts.
+/// Writes floats in many tensors, so that a set of them has several parts.
 fn source(folder: &Path) -> Model {
     let mut header = String::new();
     let mut data = Vec::new();
@@ -29,7 +29,8 @@ fn source(folder: &Path) -> Model {
     Model::open(path).unwrap()
 }
 
-/// Every format that has sets, how its index is named, and options that make what its index holds differ.
+/// Returns every format that has sets, the name of its index, and options that make the content of its index
+/// differ.
 fn targets() -> Vec<(Format, &'static str, ConvertOptions)> {
     let mut options = ConvertOptions::default();
     options.output.shard_size = Some(1500);
@@ -84,7 +85,7 @@ fn parts_by_many_are_the_set_of_one() {
         assert!(begun.parts().len() >= 2, "{format}");
         let mut receipts: Vec<String> = Vec::new();
         for number in (0..begun.parts().len()).rev() {
-            // Each worker opens the model and plans for itself.
+            // Each worker opens the model and makes its own plan.
             let own = Model::open(sources.path().join("source.safetensors")).unwrap();
             let plan = plan(&own, format, name, &options);
             assert_eq!(plan.id(), begun.id());
@@ -120,7 +121,7 @@ fn a_part_that_is_written_again_is_the_same() {
         let part = plan.part(0).unwrap();
         let receipt = part.write(&fresh, &work).unwrap();
         let before = files(out.path());
-        // Whoever did it did not live to say so.
+        // The worker that wrote this part died before it could send its receipt.
         let error = part.write(&fresh, &work).unwrap_err();
         assert!(matches!(error, Error::Exists { .. }), "{error}");
         let again = part.write(&plan.folder(out.path(), Overwrite::Replace), &work).unwrap();
@@ -194,7 +195,7 @@ fn receipts_are_those_of_all_parts_of_the_plan() {
             refused(&[&[digests], &receipts[1..]].concat(), "fits no set");
         }
         assert!(this.part(99).is_err());
-        // Twice the same is no harm.
+        // A duplicate receipt is harmless.
         let all = [&receipts[..], &receipts[..1]].concat();
         this.finish(&all, &memory, &work).unwrap();
     }
@@ -258,7 +259,7 @@ fn only_sets_have_parts() {
         .into_parts("m.gguf")
         .unwrap_err();
     assert!(matches!(outboard, Error::Usage { .. }), "{outboard}");
-    // The overwriting of one worker is no matter of the plan, and its values are.
+    // Whether a worker overwrites files does not change the plan, but the options for its values do.
     let mut options = ConvertOptions::default();
     options.output.shard_size = Some(3000);
     let id = |options: &ConvertOptions| plan(&model, Format::Gguf, "m.gguf", options).id();

@@ -5,7 +5,7 @@ use modelfmt::{DType, Format, Model};
 
 use super::common::{T, all, convert, floats, gguf, notes, options, safetensors, try_convert};
 
-/// A model of 8 layers, under the names that Hugging Face gives.
+/// Returns a model of 8 layers, with Hugging Face's names.
 fn llama(columns: u64) -> Vec<T> {
     let values = vec![0.5; usize::try_from(2 * columns).unwrap()];
     let matrix = |name: String| floats(name.leak(), &[2, columns], &values);
@@ -29,7 +29,7 @@ fn dtype(model: &Model, name: &str) -> DType {
     model.tensors().find(|tensor| tensor.name == name).unwrap().dtype
 }
 
-/// The types of a part in the 8 layers.
+/// Returns the types of a tensor in the 8 layers.
 fn layers(model: &Model, part: &str) -> Vec<DType> {
     (0..8).map(|layer| dtype(model, &format!("model.layers.{layer}.{part}.weight"))).collect()
 }
@@ -141,7 +141,7 @@ fn what_is_no_type_and_no_preset_is_refused() {
                q2_k_s q3_k_s q3_k_m q3_k_l q4_k_s q4_k_m q5_k_s q5_k_m, and with mostly_ before it q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q6_k iq4_nl iq4_xs";
     assert_eq!(refused("iq3_m"), why);
     assert_eq!(refused("*.weight=q4_k_l"), why);
-    // What `there are` says is true.
+    // The list after `there are` is true.
     for name in
         ["q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs"]
     {

@@ -1,4 +1,4 @@
-//! Proofs: what a conversion writes is exact, and nothing else is.
+//! Proofs: the output of a conversion is exact, and nothing else is.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,13 +11,13 @@ use modelfmt::{Conversion, DType, Execution, Format, Model, bf16, f16};
 use super::common::{T, convert, gguf, noise, options, safetensors, try_convert};
 use super::{hub_folder, imatrix, lora};
 
-/// Numbers as those of models, the same ones for a seed.
+/// Returns numbers similar to those of models, which are the same for the same seed.
 fn numbers(seed: u64, count: usize) -> Vec<f32> {
     let pairs = noise(seed, 2 * count);
     pairs.chunks(2).map(|pair| (f32::from(i16::from_le_bytes([pair[0], pair[1]])) / 1e5).powi(3)).collect()
 }
 
-/// A tensor of numbers.
+/// Returns a tensor of such numbers.
 pub(super) fn random(name: &str, dtype: DType, shape: &[u64]) -> T {
     let seed = name.bytes().fold(7, |seed: u64, byte| seed.wrapping_mul(31) ^ u64::from(byte));
     let values = numbers(seed, shape.iter().product::<u64>() as usize);
@@ -29,7 +29,7 @@ pub(super) fn random(name: &str, dtype: DType, shape: &[u64]) -> T {
     T { name: name.to_owned().leak(), dtype, shape: shape.to_vec(), bytes: bytes.collect() }
 }
 
-/// A model of two layers, under the names that Hugging Face gives.
+/// Returns the tensors of a model of two layers, with Hugging Face's names.
 fn tensors(dtype: DType) -> Vec<T> {
     let mut all = vec![random("model.embed_tokens.weight", dtype, &[3, 256])];
     for layer in 0..2 {
@@ -67,11 +67,11 @@ pub(super) fn assert_exact(proof: &Proof, what: &str) {
     assert!(proof.tensors.iter().all(|tensor| tensor.different == 0 && tensor.max_abs.is_none()), "{what}");
 }
 
-/// A GGUF is made of the folder of the hub beside it.
+/// Checks that a GGUF is proved to be made from the hub folder next to it.
 #[track_caller]
 pub(super) fn assert_made(folder: &Path, gguf: &Path, what: &str) {
     let base = Model::open(folder.join("model.safetensors")).unwrap();
-    assert_exact(&with(&base, &Model::open(gguf).unwrap(), |options| options.complete = true), what);
+    assert_exact(&with(&base, &Model::open(gguf).unwrap(), |options| options.require_all = true), what);
 }
 
 fn one<'p>(proof: &'p Proof, name: &str) -> &'p ProvedTensor {
@@ -82,7 +82,7 @@ pub(super) fn results(proof: &Proof) -> BTreeSet<&str> {
     proof.tensors.iter().map(|tensor| tensor.result.name()).collect()
 }
 
-/// The dtypes that `--quantize` makes.
+/// Returns the dtypes that `--quantize` can produce.
 fn blocks() -> impl Iterator<Item = DType> {
     DType::ALL.iter().copied().filter(|dtype| dtype.ggml_type().is_some() && ggml_quant::can_encode(*dtype))
 }
@@ -92,7 +92,7 @@ fn what_is_quantized_or_cast_is_exact() {
     for dtype in [DType::F32, DType::F16, DType::BF16] {
         let base = base(dtype);
         let rules = blocks().map(|dtype| dtype.to_string());
-        // One preset is not written without importance.
+        // One preset cannot be written without importance.
         let presets = Preset::ALL.iter().map(ToString::to_string).filter(|preset| preset != "q2_k_s");
         let rules = rules.chain(presets);
         let rules: Vec<String> = rules.chain(["f16", "bf16", "f32"].map(str::to_owned)).collect();
@@ -108,7 +108,7 @@ fn what_is_quantized_or_cast_is_exact() {
                     assert!(target == Format::Aero, "{dtype} to {rule}");
                     continue;
                 };
-                let proof = with(&base, &derived, |options| options.complete = true);
+                let proof = with(&base, &derived, |options| options.require_all = true);
                 assert_exact(&proof, &format!("{dtype} to {rule} in {target}"));
                 let direct =
                     |tensor: &ProvedTensor| tensor.steps.len() <= 1 && tensor.from == [tensor.name.clone()];
@@ -143,7 +143,7 @@ fn what_other_formats_hold_is_exact() {
             Err(error) => panic!("{target}: {}", super::common::all(&error)),
         };
         assert_exact(
-            &with(&base, &derived, |options| options.complete = target != Format::Mag),
+            &with(&base, &derived, |options| options.require_all = target != Format::Mag),
             target.name(),
         );
     }
@@ -198,7 +198,7 @@ fn other_names_are_found_by_digest() {
     assert_eq!(one(&found, "out").from, ["lm_head.weight"]);
     let missing = one(&found, "model.layers.1.mlp.down_proj.weight");
     assert_eq!((missing.result, missing.blocks), (TensorResult::Missing, 512));
-    assert!(!with(&base, &derived, |options| options.complete = true).is_ok);
+    assert!(!with(&base, &derived, |options| options.require_all = true).is_ok);
 
     // The output of a model whose embeddings are also its output.
     let mut all = tensors(DType::F32);
@@ -212,7 +212,7 @@ fn other_names_are_found_by_digest() {
     assert_eq!(one(&found, "output.weight").from, ["model.embed_tokens.weight"]);
 }
 
-/// Changes that a stranger could make, none of which may be proved.
+/// Changes that an attacker could make. None of them may be proved.
 #[test]
 fn nothing_else_is_exact() {
     let tensors = [
@@ -311,7 +311,7 @@ fn metadata_is_proved() {
     let text = |is_ok: bool, text: &str| (is_ok, text.to_owned());
     assert_eq!(of(r#"{"license": "MIT", "name": "x"}"#, none), text(true, "license same, name same"));
     assert_eq!(of(r#"{"license": "MIT"}"#, none), text(true, "license same, name missing"));
-    let complete: &dyn Fn(&mut ProveOptions) = &|options| options.complete = true;
+    let complete: &dyn Fn(&mut ProveOptions) = &|options| options.require_all = true;
     assert!(!of(r#"{"license": "MIT"}"#, complete).0);
     let changed = r#"{"license": "GPL", "name": "x"}"#;
     assert_eq!(of(changed, none), text(false, "license changed, name same"));
@@ -331,7 +331,7 @@ fn metadata_is_proved() {
     assert!(with(&base, &more, |options| options.allow_added = Globs::new(["v"]).unwrap()).is_ok);
 }
 
-/// What a format can hold only as text is the text that a conversion makes, and no other.
+/// If a format can hold a value only as text, this must be the text that a conversion makes.
 #[test]
 fn metadata_as_text_is_proved() {
     let base = safetensors(&[super::common::floats("w", &[2], &[1.0, 2.0])], "{}");
@@ -348,7 +348,7 @@ fn metadata_as_text_is_proved() {
     assert!(!found.is_ok && lr.result == KeyResult::Changed, "{found:?}");
 }
 
-/// Folders of every family become GGUFs, and these become folders again.
+/// Hub folders of every family become GGUFs, and these become folders again.
 #[test]
 fn folders_of_the_hub_are_exact() {
     for (name, map) in hub_folder::maps() {
@@ -370,7 +370,7 @@ fn folders_of_the_hub_are_exact() {
             }
             conversion.write().unwrap();
             let derived = Model::open(&path).unwrap();
-            let found = with(&base, &derived, |options| options.complete = true);
+            let found = with(&base, &derived, |options| options.require_all = true);
             assert_exact(&found, &name);
             assert!(
                 found.metadata.iter().all(|key| matches!(key.result, KeyResult::Same | KeyResult::Mapped)),
@@ -409,7 +409,7 @@ fn merged_adapters_are_exact() {
         (&["lora:tuned".to_owned()][..], &[weight.clone()][..])
     );
     assert!(one(&found, "lm_head.weight").steps.is_empty());
-    // Without the adapter, with another factor, or where it was not merged.
+    // Without the adapter, with another factor, or if it was not merged.
     let without = proof(&base, &merged);
     assert_eq!((without.is_ok, one(&without, &weight).result), (false, TensorResult::Differs));
     for (derived, scale) in [(&merged, "1"), (&base, "0.5")] {
@@ -420,7 +420,8 @@ fn merged_adapters_are_exact() {
     }
 }
 
-/// Small floats with scales in another tensor are decoded, copied with their scales, and nothing else.
+/// Small floats with scales in another tensor are decoded, or copied with their scales; nothing else is
+/// exact.
 #[test]
 fn scales_are_applied() {
     let floats =
@@ -430,14 +431,14 @@ fn scales_are_applied() {
     let base = safetensors(&[weight, floats("w.weight_scale", &[0.5]), floats("norm", &[1.0, 2.0])], "{}");
     assert_exact(
         &with(&base, &convert(&base, Format::Safetensors, &options(|_| {})), |options| {
-            options.complete = true;
+            options.require_all = true;
         }),
         "copy",
     );
     for to in ["f32", "bf16", "f16"] {
         let how = options(|o| o.types.rules.push(format!("dequantize {to}").parse().unwrap()));
         let decoded = convert(&base, Format::Gguf, &how);
-        let found = with(&base, &decoded, |options| options.complete = true);
+        let found = with(&base, &decoded, |options| options.require_all = true);
         assert_exact(&found, to);
         assert_eq!(one(&found, "w.weight").steps, [format!("dequantize:{to}")]);
         let small = convert(&decoded, Format::Gguf, &quantize("q8_0"));
@@ -461,7 +462,7 @@ fn scales_are_applied() {
     assert_eq!(one(&proof(&base, &safetensors(&plain, "{}")), "w.weight").result, TensorResult::Differs);
 }
 
-/// Quantizes a GGUF as llama.cpp does: SOURCE OUT FTYPE THREADS.
+/// Quantizes a GGUF with llama.cpp: SOURCE OUT FTYPE THREADS.
 const QUANTIZE: &str = include_str!("../../../../bench/src/hub.py");
 
 #[test]
@@ -485,16 +486,16 @@ fn what_llama_cpp_quantizes_is_exact() {
                 return;
             }
             let derived = Model::open(&out).unwrap();
-            let of_gguf = with(&Model::open(&plain).unwrap(), &derived, |options| options.complete = true);
+            let of_gguf = with(&Model::open(&plain).unwrap(), &derived, |options| options.require_all = true);
             assert_exact(&of_gguf, &format!("{file_type} of {between}"));
-            let of_folder = with(&base, &derived, |options| options.complete = true);
+            let of_folder = with(&base, &derived, |options| options.require_all = true);
             assert_exact(&of_folder, &format!("{file_type} of a folder by {between}"));
             std::fs::remove_file(&out).unwrap();
         }
     }
 }
 
-/// Blocks of a program whose compiler has contracted products and sums are exact, and the proof says so.
+/// Blocks of a program whose compiler fused products and sums are exact, and the proof says so.
 #[test]
 fn blocks_of_fused_operations_are_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -519,8 +520,8 @@ fn blocks_of_fused_operations_are_told() {
         std::fs::write(&path, &file).unwrap();
         let found = proof(&base, &Model::open(&path).unwrap());
         assert_exact(&found, &dtype.to_string());
-        let told = found.tensors.iter().filter(|tensor| tensor.variant == Some("contracted")).count();
-        assert_eq!(told, changed, "{dtype}");
+        let contracted = found.tensors.iter().filter(|tensor| tensor.variant == Some("contracted")).count();
+        assert_eq!(contracted, changed, "{dtype}");
         file[last + 20] ^= 1;
         std::fs::write(&path, &file).unwrap();
         let found = proof(&base, &Model::open(&path).unwrap());
@@ -530,7 +531,7 @@ fn blocks_of_fused_operations_are_told() {
     }
 }
 
-/// A file that was quantized by an importance matrix is proved by that one, and by no other.
+/// A file that was quantized with an importance matrix is proved with that matrix, and with no other.
 #[test]
 fn importance_is_a_step() {
     let folder = tempfile::tempdir().unwrap();
@@ -557,7 +558,8 @@ fn importance_is_a_step() {
     assert_eq!(found(None), (vec![weight.to_owned()], steps(&["quantize:q4_k"])));
 }
 
-/// Where tensors lie, and room for edits, is of the conversion; what a reader leaves out of DERIVED is not of BASE.
+/// The layout of tensors and room for edits belong to the conversion; parts of DERIVED that a reader leaves
+/// out do not belong to BASE.
 #[test]
 fn layout_is_excused_and_what_is_not_read_is_not() {
     let base = base(DType::F32);

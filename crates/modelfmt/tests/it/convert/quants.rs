@@ -1,4 +1,5 @@
-//! Scales and zero points beside the values of a tensor, as OINF 2 has them: kept, carried, and applied by `--dequantize`.
+//! Scales and zero points that a file has for a tensor, as in OINF 2: kept, carried, and applied by
+//! `--dequantize`.
 
 use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::TypeRule;
@@ -16,7 +17,7 @@ fn oinf_quant(quant: &Quant) -> oinf::Quant {
     oinf::Quant { scheme, axis, scales, zero_points }
 }
 
-/// A file of OINF 2 in memory; a tensor without bytes is declared.
+/// Returns an OINF 2 file in memory. A tensor without bytes is only declared.
 pub fn oinf_2(tensors: &[T], quants: &[(&str, oinf::Quant)]) -> Model {
     let options = oinf::WriteOptions::new().version(oinf::Version::V2);
     let options = quants.iter().cloned().fold(options, |options, (name, quant)| options.quant(name, quant));
@@ -48,7 +49,7 @@ pub fn whole() -> oinf::Quant {
     oinf::Quant { scheme: oinf::Scheme::Symmetric, axis: None, scales: vec![0.25], zero_points: None }
 }
 
-/// Packed, plain and declared numbers with scales, and one tensor without.
+/// Returns packed, plain and declared numbers with scales, and one tensor without scales.
 fn model() -> Model {
     let declared = T { name: "declared", dtype: DType::I4, shape: vec![3, 4], bytes: Vec::new() };
     oinf_2(
@@ -78,7 +79,7 @@ fn bytes_of(model: &Model, target: Format, options: &ConvertOptions) -> Vec<u8> 
     file.into_bytes()
 }
 
-/// The files of the format's own tools: into version 2 again, and through AERO where that has their types.
+/// The files of the format's own tools: into version 2 again, and through AERO if that has their types.
 #[test]
 fn files_of_version_2_come_back_byte_for_byte() {
     for name in
@@ -92,7 +93,7 @@ fn files_of_version_2_come_back_byte_for_byte() {
             if target == Format::Apr2 && !name.contains("quant") {
                 continue; // these have f64
             }
-            // Where the type is wider the numbers are the same, and so are the scales.
+            // In a wider type the numbers are the same, and so are the scales.
             let wide = convert(&model, target, &options(|o| o.types.widen = true));
             let back = convert(&wide, Format::Oinf, &v2(|_| {}));
             assert_eq!(quants(&back), quants(&model), "{name} through {target}");
@@ -104,7 +105,8 @@ fn files_of_version_2_come_back_byte_for_byte() {
             for info in model.tensors().filter(|info| info.has_data) {
                 assert_eq!(numbers(&back, info.name), numbers(&model, info.name), "{name} {}", info.name);
             }
-            // Those that have scales; of the others some have numbers that would need others beside them.
+            // The tensors that have scales; some of the others have numbers that would need scales in another
+            // tensor.
             let named: Vec<&str> = quants_named(&model).collect();
             let rule = |name: &&str| TypeRule::dequantize(DType::F32).matching(*name);
             let dequantized = options(|o| {
@@ -131,12 +133,12 @@ fn scales_travel_under_the_reserved_key() {
     assert!(stated.keys().eq(["a", "declared", "i4"]));
     assert_eq!(stated.get("i4").unwrap(), &model.quant(2).unwrap().unwrap().to_value());
     assert!(modelfmt::diff::diff(&model, &aero, &Execution::default()).unwrap().metadata.is_empty());
-    // On to another container, and back.
+    // To another container, and back.
     let apr2 = convert(&aero, Format::Apr2, &options(|o| o.types.widen = true));
     let back = convert(&apr2, Format::Oinf, &v2(|_| {}));
     assert_eq!(quants(&back), quants(&model));
     assert!(modelfmt::diff::diff(&model, &back, &Execution::default()).unwrap().metadata.is_empty());
-    // Scales of a tensor that is left out are left out.
+    // Scales of a tensor that is left out are left out too.
     let few = convert(
         &aero,
         Format::Oinf,
@@ -149,7 +151,7 @@ fn scales_travel_under_the_reserved_key() {
     assert_eq!(diff.metadata.iter().map(|diff| &*diff.key).collect::<Vec<_>>(), ["quants.i4"]);
 }
 
-/// Scales of a tensor that is gone, or has another shape by now, are no scales.
+/// Scales of a tensor that is missing, or has another shape now, are not used.
 #[test]
 fn scales_that_fit_no_tensor_are_a_loss() {
     let aero = convert(&model(), Format::Aero, &options(|o| o.types.widen = true));
@@ -229,7 +231,7 @@ fn without_scales_numbers_are_not_written_without_a_word() {
     }
 }
 
-/// A wider type has the same numbers; one that rounds them, or blocks, would need other scales.
+/// A wider type has the same numbers. A type that rounds them, or blocks, would need other scales.
 #[test]
 fn numbers_with_scales_stay_the_numbers_that_they_are() {
     let model = model();
@@ -249,7 +251,7 @@ fn numbers_with_scales_stay_the_numbers_that_they_are() {
             "tensor \"a\": its u8 values mean nothing without the scales beside it (dequantize to bf16)";
         assert!(text.contains(why), "{text}");
     }
-    // A rule that names it decides, whatever else dequantizes.
+    // A rule that names the tensor decides, even if another rule dequantizes.
     let both = ["dequantize f32", "cast i4=f64"].map(|rule| rule.parse().unwrap()).to_vec();
     let text = all(&try_convert(&model, Format::Aero, &options(|o| o.types.rules = both)).unwrap_err());
     assert!(text.contains("tensor \"i4\": its i4 values mean nothing without the scales"), "{text}");
@@ -263,7 +265,7 @@ fn numbers_with_scales_stay_the_numbers_that_they_are() {
     assert_eq!(dtypes, [DType::F16, DType::F16, DType::I4, DType::F16]);
 }
 
-/// A line of its own says what makes values of the numbers that are shown.
+/// A separate line says how the shown numbers become values.
 #[test]
 fn scales_are_shown() {
     let show = |model: &Model| {
@@ -284,7 +286,7 @@ fn scales_are_shown() {
     );
 }
 
-/// The fault of OpenInfer's writer: nothing is written with wrong scales.
+/// A fault of OpenInfer's writer: nothing is written with wrong scales.
 #[test]
 fn scales_that_cannot_be_read_fail_the_conversion() {
     let model = Model::open(testkit::testdata("reference").join("oinf/v2-quant-broken.oinf")).unwrap();
@@ -297,7 +299,7 @@ fn scales_that_cannot_be_read_fail_the_conversion() {
     }
 }
 
-/// The value of an element, by the formula: its index along the axis says which scale it has.
+/// Returns the value of an element, by the formula. Its index along the axis selects the scale.
 fn value(number: f64, element: u64, shape: &[u64], quant: &Quant) -> f64 {
     let mut index = Vec::new();
     let mut rest = element;
@@ -310,7 +312,8 @@ fn value(number: f64, element: u64, shape: &[u64], quant: &Quant) -> f64 {
     f64::from(quant.scales[channel]) * (number - f64::from(zero))
 }
 
-/// `half` rounds twice on some processors, and is one off then: the number of 16 bits that is nearest, of two the even one.
+/// Returns the 16-bit number that is nearest to a value, or the even one of two. On some processors `half`
+/// rounds twice, and is then off by one.
 fn nearest(exact: f64, bits: u16, number: impl Fn(u16) -> f64) -> f64 {
     if !number(bits).is_finite() {
         return number(bits);
@@ -356,7 +359,8 @@ fn all_types() -> Vec<DType> {
     DType::ALL.iter().copied().filter(|&dtype| v2.has(dtype)).collect()
 }
 
-/// Good values of any type: booleans are 0 and 1, bits after the last element 0, and there is no ternary −2.
+/// Returns valid values of any type: booleans are 0 and 1, bits after the last element are 0, and there is no
+/// ternary −2.
 fn good(dtype: DType, shape: &[u64], random: &[u8]) -> Vec<u8> {
     let count = shape.iter().product::<u64>() as usize;
     let codes: Vec<u8> = random.iter().copied().cycle().take(count.max(1)).collect();
@@ -381,7 +385,7 @@ fn good(dtype: DType, shape: &[u64], random: &[u8]) -> Vec<u8> {
 fn every_type_follows_the_formula() {
     let random: Vec<u8> = (0..4099u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     for dtype in all_types() {
-        // More than is converted at once, in odd rows, takes its time.
+        // More values than are converted at once, in odd rows, take longer.
         let large: &[u64] =
             if matches!(dtype, DType::I4 | DType::T1 | DType::I64) { &[257, 301] } else { &[23, 31] };
         for (shape, axis) in [
@@ -406,7 +410,7 @@ fn every_type_follows_the_formula() {
     }
 }
 
-/// One that the library has read, as nobody else can make one.
+/// Returns scales that the library has read, because there is no other way to make them.
 fn quant(axis: Option<u64>, scales: Vec<f32>, zero_points: Option<Vec<i32>>) -> Quant {
     let count = scales.len() as u64;
     let shape: Vec<u64> =
@@ -448,7 +452,8 @@ fn a_nan_among_the_scales_and_values_beyond_the_range_are_said() {
     let nan = oinf::Quant { scales: vec![f32::NAN], ..whole() };
     let (model, done) = try_convert(&u8s(nan), Format::Aero, &to_f16).unwrap();
     assert!(done.clipped.is_empty() && numbers(&model, "w").iter().all(|x| x.is_nan()));
-    // What fills up the last byte of packed numbers is no value: with the scale of the first, it would be beyond the range.
+    // The bits that fill up the last byte of packed numbers are not values: with the first scale, they would
+    // be out of range.
     let channels = oinf::Quant {
         scheme: oinf::Scheme::Asymmetric,
         axis: Some(0),
@@ -460,7 +465,7 @@ fn a_nan_among_the_scales_and_values_beyond_the_range_are_said() {
     assert!(done.clipped.is_empty(), "{:?}", done.clipped);
 }
 
-/// What version 1 takes, with and without the types that its document lacks.
+/// What version 1 can hold, with and without the types that its document lacks.
 #[test]
 fn the_types_of_version_2_are_asked_for() {
     let file =
@@ -475,7 +480,7 @@ fn the_types_of_version_2_are_asked_for() {
     assert_eq!((tensors(&two), two.container().version().as_deref()), (tensors(&packed), Some("2")));
     let error = try_convert(&packed, Format::Aero, &extended).unwrap_err();
     assert!(error.to_string().contains("allow_extended_types: aero does not have this option"), "{error}");
-    // Metadata of these types, too.
+    // Metadata of these types as well.
     let meta = file("v1-meta-packed");
     let text = all(&try_convert(&meta, Format::Oinf, &options(|_| {})).unwrap_err());
     assert!(

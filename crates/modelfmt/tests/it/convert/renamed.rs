@@ -1,4 +1,4 @@
-//! New names for tensors, and tensors with equal values that become one.
+//! New names for tensors, and tensors with equal values that are stored once.
 
 use modelfmt::convert::{Conversion, RenameRule};
 use modelfmt::wording::Choice;
@@ -78,7 +78,7 @@ fn one_name_for_two_and_a_rule_for_none_are_refused() {
     assert!(matches!(fails(&["b=d"], &["b"]), Err(Error::NoMatch { .. })), "what is left out is not renamed");
     assert_eq!(fails(&["a=b"], &["b"]).unwrap(), "b", "and is in nobody's way");
     assert_eq!(fails(&["a=b", "b=a"], &[]).unwrap(), "b a");
-    // The name is judged that is written.
+    // The name that is written is checked.
     let long = format!("a={}", "n".repeat(70_000));
     let error = fails(&[&long], &[]).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
@@ -89,7 +89,7 @@ fn what_goes_by_names_is_kept_under_the_new_ones() {
     let declared = T { name: "d", dtype: DType::F32, shape: vec![2], bytes: Vec::new() };
     let source = oinf(&[declared, tensor("s", DType::F32, &[])], &oinf::Metadata::default());
     let opts = options(|o| o.tensors.rename = rules(&["*=new.*"]));
-    // Apr2 has neither scalars nor tensors without values, and its reserved key tells of both.
+    // APR2 has neither scalars nor tensors without values; its reserved key records both.
     let apr2 = convert(&source, Format::Apr2, &opts);
     assert_eq!(names(&apr2), ["new.s"]);
     let back = convert(&apr2, Format::Oinf, &options(|_| {}));
@@ -150,7 +150,7 @@ fn equal_tensors_are_written_once() {
     let note = "dedupe finds 3 tensors that are equal to others, of 48 B; they are written once";
     assert!(notes(&done).contains(&note.to_owned()), "{:?}", notes(&done));
     assert!(made.verify(VerifyLevel::Full).is_ok());
-    // Casts make the same of equal values.
+    // Casts of equal values give equal values.
     let opts = options(|o| {
         o.aero.dedupe = true;
         o.types.rules.push("cast f16".parse().unwrap());
@@ -159,7 +159,7 @@ fn equal_tensors_are_written_once() {
     let at: Vec<_> = (0..6).map(|position| made.location(position).unwrap().offset.unwrap()).collect();
     assert!(at[0] == at[4] && at[0] != at[1], "{at:?}");
     assert_ne!(at[1], at[5], "what is made of values may depend on the shape");
-    // Elsewhere nothing is shared, and a note says so.
+    // In other formats nothing is shared, and a note says so.
     let (made, done) = try_convert(&model, Format::Safetensors, &options(|o| o.aero.dedupe = true)).unwrap();
     assert_eq!(tensors(&made), tensors(&model));
     assert!(notes(&done).iter().any(|note| note.starts_with("dedupe does nothing")), "{:?}", notes(&done));
@@ -168,7 +168,7 @@ fn equal_tensors_are_written_once() {
 
 #[test]
 fn ties_and_equal_tensors_come_together() {
-    // `b` is tied to `a` in the source; `c` only equals them.
+    // `b` is tied to `a` in the source; `c` only has equal values.
     let model = safetensors(&[same("a", DType::F32, 1), same("b", DType::F32, 1)], "{}");
     let tied = convert(&model, Format::Aero, &options(|o| o.aero.dedupe = true));
     let other = safetensors(&[same("0", DType::F32, 1), same("c", DType::F32, 1)], "{}");
@@ -206,7 +206,7 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
         });
         let out = folder.path().join(name);
         let before = std::fs::read_dir(folder.path()).unwrap().count();
-        let mut said = Conversion::to_format(&model, target)
+        let mut dry_run = Conversion::to_format(&model, target)
             .options(&opts)
             .plan()
             .unwrap()
@@ -214,10 +214,10 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
             .unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), before, "{name}");
         let done = Conversion::new(&model, &out).to(target).options(&opts).execution(&work).write().unwrap();
-        // Only a rehearsal lists programs.
-        let programs = said.programs.take().unwrap();
+        // Only a dry run lists programs.
+        let programs = dry_run.programs.take().unwrap();
         assert_eq!(programs.tensors.len(), done.tensors, "{name}");
-        assert_eq!(said, done, "{name}");
+        assert_eq!(dry_run, done, "{name}");
         let error = Conversion::to_format(&model, target)
             .options(&opts)
             .plan()
@@ -238,7 +238,7 @@ fn a_rehearsal_says_what_the_run_says_and_writes_nothing() {
     };
     assert!(fails(&folder.path().join("none/m.mag")).contains("cannot be written"));
     assert!(fails(folder.path()).contains("folder"));
-    // No input is replaced, not even in a rehearsal.
+    // No input is replaced, not even in a dry run.
     let input = Model::open(folder.path().join("m.apr")).unwrap();
     let opts = options(|o| o.output.overwrite = modelfmt::convert::Overwrite::Replace);
     let conversion = Conversion::to_format(&input, Format::Apr2).options(&opts).plan().unwrap();

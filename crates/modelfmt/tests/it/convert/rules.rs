@@ -1,4 +1,4 @@
-//! One list of rules of types: the last that matches a tensor decides.
+//! Type rules are one list: the last rule that matches a tensor decides.
 
 use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::{TypeRule, Warning};
@@ -8,7 +8,7 @@ use super::common::{T, all, convert, floats, gguf, options, safetensors, tensor,
 
 use DType::{BF16, F16, F32, I64, Q4_0, Q8_0};
 
-/// Two matrices, a norm, and ids.
+/// Returns two matrices, a norm, and ids.
 fn source() -> Model {
     let values = [0.5; 64];
     let tensors = [
@@ -20,7 +20,7 @@ fn source() -> Model {
     safetensors(&tensors, "{}")
 }
 
-/// The same with blocks in place of a matrix.
+/// Returns the same with blocks in place of one matrix.
 fn blocks() -> Model {
     let values = [0.5; 64];
     gguf(
@@ -93,10 +93,10 @@ fn a_rule_that_names_a_tensor_it_cannot_act_on_is_refused() {
             "tensor \"b\": \"b=q4_0\" is to quantize it, and only floats are, not q8_0",
         ),
     ] {
-        let said = refused(model, &[rule]);
-        assert!(said.contains(why), "{rule}: {said}");
+        let refusal = refused(model, &[rule]);
+        assert!(refusal.contains(why), "{rule}: {refusal}");
     }
-    // A later rule decides such a tensor instead.
+    // A later rule decides for such a tensor instead.
     assert_eq!(dtypes(&model, &["quantize *=q4_0", "cast {norm,ids}=f32"]), [Q4_0, Q4_0, F32, F32]);
 }
 

@@ -1,4 +1,5 @@
-//! A model that is converted into its own format is the same model: whatever the format has a place for is carried or told.
+//! A model that is converted into its own format stays the same: everything that the format can hold is
+//! carried over or reported.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +10,13 @@ use modelfmt_core::value::{Object, Value};
 use super::aeros::extras;
 use super::common::{json_of, notes, options, tensors, try_convert};
 
-/// All golden models and those of other writers.
+/// Returns all golden models, and those of other writers.
 fn models() -> Vec<(PathBuf, Model)> {
     let opened = |path: PathBuf| Model::open(&path).ok().map(|model| (path, model));
     testkit::all_golden_files().into_iter().filter_map(opened).collect()
 }
 
-/// What would write the version that a model has.
+/// Returns options that write the version that a model has.
 fn own_version(model: &Model) -> ConvertOptions {
     options(|o| {
         let version = model.container().version();
@@ -29,8 +30,9 @@ fn own_version(model: &Model) -> ConvertOptions {
     })
 }
 
-/// Metadata, and what else the file says of itself, without what is made for each file: the places and hashes of its parts.
-fn said(model: &Model) -> (Value, Object) {
+/// Returns the metadata and other statements of a file, without those that are made for each file: offsets
+/// and hashes of its parts.
+fn metadata_and_details(model: &Model) -> (Value, Object) {
     let metadata = match model.format() {
         Format::Aero | Format::AeroSet => Value::from(json_of(model)),
         _ => model.metadata().unwrap(),
@@ -40,17 +42,17 @@ fn said(model: &Model) -> (Value, Object) {
     (metadata, details)
 }
 
-/// What is of one file and another one has not, or what no writer of ours makes.
+/// Checks whether a key belongs to one file only, or is not made by any writer of ours.
 fn differs(path: &Path, key: &str) -> bool {
     let name = path.strip_prefix(testkit::testdata("")).unwrap().to_str().unwrap();
     match name {
-        // Compressed as a whole, or said to be; with unknown flags; by the magic of old files.
+        // Compressed as a whole, or marked so; with unknown flags; with the magic of old files.
         "apr/lz4.apr" | "apr/zstd.apr" | "reference/apr/lz4-flag-only.apr" => key == "flags",
         "apr/foreign.apr" | "reference/apr/old-APR2.apr" => key == "magic" || key == "flags",
-        // Files of sets by themselves, and what only a signed file has.
+        // Single files of sets, and keys that only a signed file has.
         _ if name.starts_with("apr2/set/") => key == "flags",
         _ if name.starts_with("seal/") => ["flags", "statement", "revision", "signatures"].contains(&key),
-        // It promises nothing of its alignment, and says that tensors are compressed that are not.
+        // Its flags promise no alignment, and say that tensors are compressed that are not.
         "apr2/foreign.apr" => key == "flags" || key == "alignment",
         _ => false,
     }
@@ -63,12 +65,12 @@ fn a_model_in_its_own_format_is_the_same() {
         let (format, shown) = (model.format(), path.display());
         let (found, done) = match try_convert(&model, format, &own_version(&model)) {
             Ok(done) => done,
-            // What does not fit is listed.
+            // Items that do not fit are listed.
             Err(modelfmt::Error::Unsupported { unsupported, .. }) => {
                 assert!(!unsupported.is_empty(), "{shown}");
                 continue;
             }
-            // Formats that are only read, and files that are broken or closed.
+            // Formats that are only read, and files that are broken or encrypted.
             Err(_) => continue,
         };
         assert!(done.dropped.is_empty(), "{shown}");
@@ -81,12 +83,13 @@ fn a_model_in_its_own_format_is_the_same() {
             before.sort_by(|a, b| a.0.cmp(&b.0));
         }
         assert_eq!(before, after, "{shown}");
-        let ((metadata, mut details), (new_metadata, mut new_details)) = (said(&model), said(&found));
+        let ((metadata, mut details), (new_metadata, mut new_details)) =
+            (metadata_and_details(&model), metadata_and_details(&found));
         let (mut metadata, mut new_metadata) = (metadata, new_metadata);
         if let (Value::Object(old), Value::Object(new)) = (&mut metadata, &mut new_metadata)
             && matches!(format, Format::Aero | Format::AeroSet)
         {
-            // What the file has to have is added, and a note says so; shapes in ggml's order are turned.
+            // Required keys are added, and a note says so; shapes in ggml's order are reversed.
             new.retain(|key, _| old.contains_key(key));
             old.retain(|key, _| key != "source_format" || new.contains_key(key));
         }
@@ -137,7 +140,7 @@ fn testdata(name: &str) -> Model {
 fn how_it_is_stored_is_kept_where_nothing_else_is_asked_for() {
     let detail = |model: &Model, key: &str| model.details().unwrap().get(key).cloned().unwrap_or_default();
     let plain = options(|_| ());
-    // APR2: alignment and compression, in a set too.
+    // APR2: alignment and compression, also in a set.
     let aligned = try_convert(&testdata("apr2/aligned-32.apr"), Format::Apr2, &plain).unwrap().0;
     assert_eq!(detail(&aligned, "alignment"), 32.into());
     let shards = options(|o| o.output.shard_size = Some(1000));
@@ -157,7 +160,7 @@ fn how_it_is_stored_is_kept_where_nothing_else_is_asked_for() {
     assert_eq!(stored(&try_convert(&source, Format::Apr2, &plain).unwrap().0), stored(&source));
     let none = options(|o| o.apr2.compress = Some(modelfmt::convert::Compression::None));
     assert!(stored(&try_convert(&source, Format::Apr2, &none).unwrap().0) != stored(&source));
-    // MAG 1: the kind of checksum; MAG 0.3: who wrote it, and when.
+    // MAG 1: the kind of checksum. MAG 0.3: the writer and the time.
     let trained = testdata("reference/trained.mag");
     assert_eq!(detail(&try_convert(&trained, Format::Mag, &plain).unwrap().0, "checksum"), "crc32c".into());
     let other = options(|o| o.mag.checksum = Some(modelfmt::convert::MagChecksum::Crc32));
@@ -165,7 +168,7 @@ fn how_it_is_stored_is_kept_where_nothing_else_is_asked_for() {
     let magnetron = testdata("reference/mag/magnetron-0.2.2-a.mag");
     let again = try_convert(&magnetron, Format::Mag, &own_version(&magnetron)).unwrap().0;
     assert_eq!(detail(&again, "timestamp"), "2026-11-21T19:26:50.214999+00:00".into());
-    // GGUF: the alignment; a version that our writer does not have goes up.
+    // GGUF: the alignment. A version that our writer does not have is replaced by a higher one.
     for (file, alignment) in [("gguf/aligned-8.gguf", 8), ("gguf/aligned-64.gguf", 64)] {
         assert_eq!(
             detail(&try_convert(&testdata(file), Format::Gguf, &plain).unwrap().0, "alignment"),
@@ -177,11 +180,11 @@ fn how_it_is_stored_is_kept_where_nothing_else_is_asked_for() {
 #[test]
 fn what_is_not_kept_is_told() {
     let plain = options(|_| ());
-    let told = |source: &Model, options: &ConvertOptions| {
+    let notes_of = |source: &Model, options: &ConvertOptions| {
         notes(&try_convert(source, source.format(), options).unwrap().1).join("\n")
     };
     let hashes = testdata("aero/hashes.aero");
-    let text = told(&hashes, &plain);
+    let text = notes_of(&hashes, &plain);
     assert!(
         text.contains("control_hash and page_hashes and tensor_hashes would write such hashes"),
         "{text}"
@@ -190,9 +193,9 @@ fn what_is_not_kept_is_told() {
         (o.aero.control_hash, o.aero.tensor_hashes) = (true, true);
         o.aero.page_hashes = Some(4096);
     });
-    assert!(!told(&hashes, &asked).contains("such hashes"));
-    assert!(!told(&testdata("aero/dtypes.aero"), &plain).contains("such hashes"));
-    let text = told(&testdata("apr/foreign.apr"), &plain);
+    assert!(!notes_of(&hashes, &asked).contains("such hashes"));
+    assert!(!notes_of(&testdata("aero/dtypes.aero"), &plain).contains("such hashes"));
+    let text = notes_of(&testdata("apr/foreign.apr"), &plain);
     assert!(
         text.contains("flags of the header that are not known are not written: 0x1000, 0x8000"),
         "{text}"

@@ -1,4 +1,5 @@
-//! Weights in small floats with scales beside them: `--dequantize` multiplies, by the formula of those who write such files.
+//! Weights in small floats with scales in another tensor: `--dequantize` multiplies them, by the formula of
+//! the tools that write such files.
 
 use modelfmt::convert::{ConvertOptions, Overwrite};
 use modelfmt::convert::{ScaleRule, TypeRule};
@@ -8,13 +9,13 @@ use modelfmt_core::{SmallType, bf16, f16};
 
 use super::common::{T, all, convert, noise, notes, options, safetensors, tensor, try_convert};
 
-/// A weight of any codes.
+/// Returns a weight with any codes.
 fn weight(name: &'static str, dtype: DType, shape: &[u64]) -> T {
     let nbytes = dtype.nbytes(shape).unwrap() as usize;
     T { name, dtype, shape: shape.to_vec(), bytes: noise(nbytes as u64 + 1, nbytes) }
 }
 
-/// Scales as checkpoints have them: about a thousandth.
+/// Returns scales of the usual magnitude: about a thousandth.
 fn scales(name: &'static str, dtype: DType, shape: &[u64]) -> T {
     let count = shape.iter().product::<u64>() as usize;
     let value = |byte: u8| (f32::from(byte) + 0.3) * 1e-5;
@@ -43,7 +44,8 @@ fn names(model: &Model) -> Vec<&str> {
     model.tensors().map(|t| t.name).collect()
 }
 
-/// What a weight of rank 2 should become in f32, by the formula, with blocks of this many rows and columns.
+/// Returns the expected f32 values of a weight of rank 2, by the formula, for blocks of this many rows and
+/// columns.
 fn expected(model: &Model, weight: &str, scale: &str, block: (usize, usize)) -> Vec<f32> {
     let columns = model.tensor(weight).unwrap().shape()[1] as usize;
     let (weights, scales) = (numbers(model, weight), numbers(model, scale));
@@ -52,7 +54,7 @@ fn expected(model: &Model, weight: &str, scale: &str, block: (usize, usize)) -> 
     weights.iter().enumerate().map(|(at, x)| x * scale(at)).collect()
 }
 
-/// The same bits, or a NaN in both.
+/// Checks that the bits are the same, or that both are NaN.
 fn assert_equal(found: &[f32], expected: &[f32], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (at, (a, b)) in found.iter().zip(expected).enumerate() {
@@ -113,7 +115,7 @@ fn every_type_and_every_edge_follow_the_formula() {
     }
 }
 
-/// What packs weights into integers is not known; a note says that they stay.
+/// It is unknown how weights are packed into integers. A note says that they stay as they are.
 #[test]
 fn integers_with_scales_beside_them_are_said() {
     let source = safetensors(
@@ -192,12 +194,12 @@ fn the_block_is_what_the_model_states() {
         let model = convert(&source, Format::Safetensors, &to(DType::F32));
         assert_equal(&numbers(&model, "w"), &expected(&source, "w", "w_scale_inv", (32, 32)), metadata);
     }
-    // 131 rows are not 5 blocks of one size.
+    // 131 rows are not 5 blocks of the same size.
     let source = safetensors(&tensors, "{}");
     let text = all(&try_convert(&source, Format::Safetensors, &to(DType::F32)).unwrap_err());
     let why = "tensor \"w\": scales of shape [5, 3] do not fit its shape [131, 96] (scales)";
     assert!(text.contains(why), "{text}");
-    // A config.json beside the file states it too, of a file and of a set.
+    // A config.json next to the file states it too, for a file and for a set.
     let folder = tempfile::tempdir().unwrap();
     let config = r#"{"quantization_config": {"quant_method": "fp8", "weight_block_size": [32, 32]}}"#;
     std::fs::write(folder.path().join("config.json"), config).unwrap();
@@ -212,14 +214,14 @@ fn the_block_is_what_the_model_states() {
         assert_equal(&numbers(&model, "w"), &expected(&source, "w", "w_scale_inv", (32, 32)), name);
         let note = "weights are scaled in blocks of 32 × 32, from the config.json beside the file";
         assert_eq!(notes(&done).iter().filter(|found| **found == note).count(), 1, "{:?}", notes(&done));
-        // What is extracted has it too.
+        // The same for extraction.
         let mut extract = ExtractOptions::default();
         (extract.dequantize, extract.overwrite) = (Some(DType::F32), Overwrite::Replace);
         let out = folder.path().join(format!("{name}.bin"));
         let done =
             modelfmt::extract::extract(&opened, "w", &out, ExtractAs::Bin, &extract, &Execution::default());
         assert!(done.unwrap().notes.iter().any(|found| found.to_string() == note));
-        // What a pin covers is read, and no more.
+        // A file that a pin covers is read, and no other.
         if !format.is_set() {
             let pin = Pin::B3(*blake3::hash(&std::fs::read(&path).unwrap()).as_bytes());
             let pinned = OpenOptions::new().pin(pin).open(&path).unwrap();
@@ -237,7 +239,7 @@ fn the_block_is_what_the_model_states() {
             );
         }
     }
-    // Where the shapes say it too, values are those of the shapes, and a note says that they are.
+    // If the shapes also show the block size, the values follow the shapes, and a note says so.
     let source = safetensors(
         &[weight("w", DType::F8E4M3, &[256, 96]), scales("w_scale_inv", DType::F32, &[8, 3])],
         "{}",
@@ -257,7 +259,7 @@ fn the_block_is_what_the_model_states() {
         "{:?}",
         notes(&done)
     );
-    // One that does not fit is not passed over.
+    // A stated size that does not fit is not ignored.
     let source = safetensors(
         &[weight("w", DType::F8E4M3, &[256, 256]), scales("w_scale", DType::F32, &[2, 2])],
         r#"{"weight_block_size": "[64, 64]"}"#,
@@ -279,7 +281,7 @@ fn nothing_is_silently_wrong() {
     let w = weight("a.weight", DType::F8E4M3, &[4, 4]);
     let s = |name| scales(name, DType::F32, &[]);
     let scaled = [w.clone(), s("a.weight_scale")];
-    // Without the scales the numbers are others.
+    // Without the scales, the numbers have another meaning.
     let count = "tensor \"a.weight\": its f8_e4m3 values mean nothing without the scales beside it (dequantize to bf16)";
     refused(&scaled, &options(|o| o.types.rules.push(TypeRule::cast(DType::BF16))), count);
     refused(&scaled, &options(|o| o.types.rules.push("cast a.weight=f16".parse().unwrap())), count);
@@ -293,7 +295,7 @@ fn nothing_is_silently_wrong() {
         &options(|o| o.types.rules.push(TypeRule::quantize(DType::Q8_0))),
         "safetensors has no q8_0",
     );
-    // As they are, they are copied.
+    // They can be copied unchanged.
     let copied = convert(&safetensors(&scaled, "{}"), Format::Safetensors, &widen);
     assert_eq!(names(&copied), ["a.weight", "a.weight_scale"]);
     let bf16 = to(DType::BF16);
@@ -346,7 +348,7 @@ fn scales_can_be_given() {
     let source = safetensors(&tensors, "{}");
     let options = options(|o| {
         o.types.rules.push(TypeRule::dequantize(DType::F32));
-        // The pattern of the last rule also matches what is no weight.
+        // The pattern of the last rule also matches tensors that are not weights.
         o.types.scales = vec!["a.w=nowhere".parse().unwrap(), "*.w=scales.*".parse().unwrap()];
     });
     let model = convert(&source, Format::Aero, &options);
@@ -386,7 +388,7 @@ fn weights_with_scales_are_for_dequantize_alone() {
         "{}",
     );
     let plain = convert(&source, Format::Aero, &to(DType::F32));
-    // Rules go by the types in the source: what another one makes of a tensor is not changed again.
+    // Rules go by the types in the source: the result of one rule is not changed by another.
     let rules: [TypeRule; 2] = ["dequantize f32", "quantize q8_0"].map(|rule| rule.parse().unwrap());
     for order in [[0, 1], [1, 0]] {
         let both = convert(

@@ -1,4 +1,4 @@
-//! What the files of a set say beside tensors and metadata: kept, or listed as lost.
+//! Statements in the files of a set besides tensors and metadata: they are kept, or listed as lost.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn three() -> [T; 3] {
     ["a", "b", "c"].map(|name| tensor(name, DType::F32, &[10]))
 }
 
-/// A set in a folder, each tensor in a file of its own.
+/// Writes a set into a folder, with each tensor in its own file.
 fn set(folder: &Path, source: &Model, format: Format, index: &str) -> Model {
     let once = options(|o| {
         o.output.overwrite = Overwrite::Replace;
@@ -28,7 +28,7 @@ fn a_tensor_that_is_larger_than_a_file_may_be_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let source = safetensors(&three(), "{}");
     for (name, format) in [("m.safetensors.index.json", Format::Safetensors), ("m.aero", Format::Aero)] {
-        for (size, told) in [(39, true), (40, false)] {
+        for (size, expected) in [(39, true), (40, false)] {
             let options = options(|o| {
                 o.output.overwrite = Overwrite::Replace;
                 o.output.shard_size = Some(size);
@@ -39,12 +39,12 @@ fn a_tensor_that_is_larger_than_a_file_may_be_is_told() {
                 .write();
             let notes = done.unwrap().notes;
             let says = notes.iter().any(|note| note.text.contains("does not hold for 3 tensors"));
-            assert_eq!(says, told, "{format} {size}: {notes:?}");
+            assert_eq!(says, expected, "{format} {size}: {notes:?}");
         }
     }
 }
 
-/// The set with these keys in its index.
+/// Returns the set with these keys in its index.
 fn with_keys(model: &Model, keys: &str) -> Model {
     let mut index = json::parse_object(&fs::read(model.path()).unwrap()).unwrap();
     for (key, value) in object(keys) {
@@ -54,7 +54,7 @@ fn with_keys(model: &Model, keys: &str) -> Model {
     Model::open(model.path()).unwrap()
 }
 
-/// The losses of a conversion, which says them all and then lets them pass if it is told to.
+/// Returns the losses of a conversion. It lists all of them, and succeeds if the options allow losses.
 fn lost(model: &Model, target: Format) -> String {
     let error = try_convert(model, target, &options(|_| {})).map(drop).unwrap_err();
     convert(model, target, &options(|o| o.metadata.lossy = true));
@@ -79,7 +79,7 @@ fn an_index_of_aero_says_where_its_files_are_to_be_had() {
         let text = lost(&model, target);
         assert!(text.contains("\"base_url\"") && text.contains("\"cache\""), "{target}: {text}");
     }
-    // Without them there is nothing to lose.
+    // Without these keys there is nothing to lose.
     convert(&with_keys(&model, r#"{"base_url": null, "cache": null}"#), Format::Aero, &options(|_| {}));
 }
 
@@ -102,7 +102,7 @@ fn what_a_later_shard_of_apr2_says_is_not_lost_in_silence() {
     let source = apr2(&three(), r#"{"model_type": "t", "architecture": {"name": "a"}, "license": "MIT"}"#);
     let model = set(folder.path(), &source, Format::Apr2Sharded, "m.apr");
     convert(&model, Format::Aero, &options(|_| {}));
-    // The third shard says something of its own, and of another type.
+    // The third shard has metadata of its own, with another model type.
     let shard = model.as_apr2_sharded().unwrap().index().shard(2).unwrap().path.to_owned();
     let metadata =
         r#"{"apr_version": "2.0.0", "model_type": "u", "architecture": {"name": "a"}, "author": "N"}"#;

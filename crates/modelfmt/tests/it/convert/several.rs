@@ -1,7 +1,7 @@
-//! Several models become one: their tensors in order, what they say together, and what cannot be said by one.
+//! Several models become one: their tensors in order, metadata that can be merged, and metadata that cannot.
 
 use modelfmt::{DType, Error, Execution, Format, Model, VerifyLevel};
-use modelfmt_core::claims::Wanted;
+use modelfmt_core::claims::WantedRange;
 use modelfmt_core::value::Value;
 
 use super::common::{
@@ -47,7 +47,7 @@ fn models_of_several_formats_become_one() {
     assert_eq!(tensors(&aero), expected);
     let keys = json_of(&aero);
     assert_eq!((keys.get("k"), keys.get("g.x")), (Some(&Value::from("1")), Some(&Value::from("2"))));
-    // A type that the target lacks is one of the model that has it.
+    // For a type that the target lacks, the error names the model that has it.
     let error = try_convert(&both, Format::Mag, &options(|o| o.metadata.lossy = true)).map(drop).unwrap_err();
     assert!(all(&error).contains("\"b\": gguf's q8_0 is not in mag"), "{}", all(&error));
 }
@@ -75,12 +75,12 @@ fn what_they_say_differently_is_listed_and_what_the_first_says_counts() {
     let (one, done) =
         try_convert(&models(), Format::Safetensors, &options(|o| o.metadata.lossy = true)).unwrap();
     assert_eq!(done.dropped.len(), 1);
-    let said = |model: &Model| model.metadata().unwrap().into_object();
-    assert_eq!(said(&one), object(r#"{"same": "1", "differs": "a", "first": "x", "second": "y"}"#));
-    // What the caller says is no question.
+    let metadata_of = |model: &Model| model.metadata().unwrap().into_object();
+    assert_eq!(metadata_of(&one), object(r#"{"same": "1", "differs": "a", "first": "x", "second": "y"}"#));
+    // A value that the caller gives settles the conflict.
     let given = options(|o| o.metadata.set = Some(object(r#"{"differs": "c"}"#)));
     let one = convert(&models(), Format::Safetensors, &given);
-    assert_eq!(said(&one).get("differs"), Some(&Value::from("c")));
+    assert_eq!(metadata_of(&one).get("differs"), Some(&Value::from("c")));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn tensors_without_values_and_scalars_keep_their_places() {
     let oinf = |of: &[T]| super::common::oinf(of, &oinf::Metadata::default());
     let a = oinf(&[tensor("a", DType::F32, &[]), declared("b")]);
     let b = oinf(&[declared("c"), tensor("d", DType::F32, &[3])]);
-    // One of them came from OINF and is a file of another format now.
+    // The same models by way of another format.
     let [a2, b2] = [&a, &b].map(|model| convert(model, Format::Apr2, &options(|_| {})));
     let one = convert(&merged([a, b]), Format::Oinf, &options(|_| {}));
     let names = |model: &Model| -> Vec<(String, usize, bool)> {
@@ -114,7 +114,7 @@ fn tensors_without_values_and_scalars_keep_their_places() {
     assert_eq!(names(&again), expected);
 }
 
-/// The bytes of an AERO file of one tensor, with a chunk of another kind and unknown keys.
+/// Returns the bytes of an AERO file with one tensor, a chunk of another kind, and unknown keys.
 fn aero(name: &str, chunk: &str, top: &str) -> Vec<u8> {
     let values = vec![7u8; 32];
     let spec = modelfmt_write::TensorSpec::new(name, DType::F32, vec![8u64]);
@@ -164,13 +164,13 @@ fn each_is_checked_by_its_own_hashes() {
     let claims = both.container().claims(&[0, 1]).unwrap();
     let error = claims.finish(both.container(), &Execution::sequential()).unwrap_err();
     assert!(error.to_string().contains("hash"), "{error}");
-    let parts = [Wanted { position: 1, range: Some(0..4) }];
+    let parts = [WantedRange { position: 1, range: Some(0..4) }];
     assert!(!both.container().claims_of(&parts).unwrap().is_empty());
 }
 
 #[test]
 fn tied_tensors_of_one_are_not_those_of_another() {
-    // Both begin at the same byte of files that are the same except for their names.
+    // The tensors of both begin at the same byte, because the files are equal except for their names.
     let (a, b) = (aero("a", "one", "{}"), aero("b", "two", "{}"));
     let one = merged([open("a.aero", a), open("b.aero", b)]);
     let (model, done) = try_convert(&one, Format::Aero, &options(|_| {})).unwrap();
@@ -179,7 +179,7 @@ fn tied_tensors_of_one_are_not_those_of_another() {
     assert_ne!(offsets[0], offsets[1]);
 }
 
-/// What the header of one of them says of all its bytes holds for the whole.
+/// A flag in the header of one file is kept for the whole model.
 #[test]
 fn flags_of_apr_and_apr2_are_kept() {
     use modelfmt_write::{MemoryFile, TensorSpec};
@@ -209,7 +209,7 @@ fn flags_of_apr_and_apr2_are_kept() {
     assert!(both.as_apr().unwrap().index().flags().contains(apr::Flags::STREAMING));
 }
 
-/// What a filter leaves out may be in two models.
+/// A name that a filter leaves out may be in two models.
 #[test]
 fn a_name_that_is_left_out_is_no_clash() {
     let models = || [model(&["a", "both", "b"], "{}"), model(&["both", "c", "both2"], "{}")];

@@ -1,4 +1,4 @@
-//! Small floats have numbers: shown, counted, compared, cast and widened.
+//! Small floats are numbers: they are shown, counted, compared, cast and widened.
 
 use modelfmt::convert::TypeRule;
 use modelfmt::extract::{ExtractAs, ExtractOptions};
@@ -18,7 +18,7 @@ const TYPES: [DType; 8] = [
     DType::F4,
 ];
 
-/// A tensor with every code many times, longer than what is converted at once.
+/// Returns a tensor with every code many times, longer than what is converted at once.
 fn every_code(dtype: DType) -> T {
     let shape = [300, 256];
     let nbytes = dtype.nbytes(&shape).unwrap();
@@ -73,7 +73,7 @@ fn a_cast_takes_small_floats_and_makes_them() {
         assert_eq!(dtypes(&cast), [dtype, DType::I64]);
         let expected = values.iter().map(|&x| small.to_f32(small.from_f32(x)).to_bits());
         assert!(numbers(&cast, "w").into_iter().eq(expected), "{dtype}");
-        // Without a name `--cast` takes small floats too.
+        // Without a glob, `--cast` also casts small floats.
         let back =
             convert(&cast, Format::Safetensors, &options(|o| o.types.rules.push(TypeRule::cast(DType::F32))));
         assert_eq!(dtypes(&back), [DType::F32, DType::I64]);

@@ -1,4 +1,4 @@
-//! Splits of GGUF: their names, and what is beside them.
+//! Split GGUFs: their names, and other files in the same folder.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use modelfmt_write::MemoryFile;
 
 use super::common::{notes, options, safetensors, tensor};
 
-/// Files of a folder, with what is in them.
+/// Returns the files of a folder with their contents.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let mut files: Vec<_> = entries
@@ -45,7 +45,7 @@ fn split(
         .write()
 }
 
-/// Two tensors of 400 bytes and what is before them.
+/// The size of a file with two tensors of 400 bytes and what precedes them.
 const TWO: u64 = 1200;
 
 #[test]
@@ -71,11 +71,11 @@ fn a_shard_size_makes_a_split_whose_files_are_named_after_out() {
     assert_eq!(names(folder.path()).len(), 9);
     let error = split(&three(), &folder.path().join(".gguf"), 1, false).unwrap_err();
     assert!(error.is_usage() && error.to_string().starts_with("output: "), "{error}");
-    // In one file it is that file.
+    // If everything fits in one file, this is an ordinary file.
     let done = split(&three(), &folder.path().join("p.gguf"), 1 << 20, false).unwrap();
     assert_eq!(done.files[0].path, "p.gguf");
     assert_eq!(Model::open(folder.path().join("p.gguf")).unwrap().format(), Format::Gguf);
-    // A stream takes one file.
+    // A stream can take only one file.
     let file = MemoryFile::new();
     let set = options(|o| o.output.shard_size = Some(1));
     let error = modelfmt::Conversion::to_format(&three(), Format::Gguf)
@@ -92,7 +92,7 @@ fn a_split_takes_the_place_of_an_older_one_as_a_whole() {
     let out = folder.path().join("m.gguf");
     split(&three(), &out, 1, false).unwrap();
     let before = files(folder.path());
-    // Whatever the number of its files, it is not replaced unless that is asked for.
+    // Whatever its number of files, an existing split is not replaced unless this is requested.
     for (shard_size, existing) in
         [(1, "m-00001-of-00003.gguf"), (TWO, "m-00001-of-00003.gguf"), (1 << 20, "m-00001-of-00003.gguf")]
     {
@@ -111,7 +111,7 @@ fn a_split_takes_the_place_of_an_older_one_as_a_whole() {
     );
     split(&three(), &out, TWO, true).unwrap();
     assert_eq!(names(folder.path()).len(), 2);
-    // A set of one file, and what is called so and is none of ours.
+    // A split of one file, and a file with such a name that is not a GGUF.
     std::fs::write(folder.path().join("m-00001-of-00004.gguf"), "text").unwrap();
     split(&three(), &out, 1 << 20, true).unwrap();
     assert_eq!(names(folder.path()), ["m-00001-of-00004.gguf", "m.gguf"]);
@@ -125,7 +125,7 @@ fn a_split_keeps_its_hands_off_its_neighbours() {
     split(&three(), &path("mm.gguf"), 1, false).unwrap();
     std::fs::write(path("m.gguf"), "one").unwrap();
     let before = files(folder.path());
-    // One file that would take the place of a part.
+    // A single file that would take the place of a part.
     let one = options(|o| o.output.overwrite = modelfmt::convert::Overwrite::Replace);
     let error = modelfmt::Conversion::new(&three(), path("m-00002-of-00003.gguf"))
         .to(Format::Gguf)
@@ -139,7 +139,7 @@ fn a_split_keeps_its_hands_off_its_neighbours() {
     );
     assert!(why.contains("it is a file of the set m-00001-of-00003.gguf, which would be broken"), "{why}");
     assert_eq!(files(folder.path()), before);
-    // Parts of the input stay, also under the name of the output.
+    // Parts that are inputs are kept, also under the name of the output.
     let input = Model::open(path("m-00001-of-00003.gguf")).unwrap();
     split(&input, &path("m.gguf"), 1, true).unwrap_err();
     assert_eq!(files(folder.path()), before);
@@ -148,7 +148,8 @@ fn a_split_keeps_its_hands_off_its_neighbours() {
     assert_eq!(Model::open(path("m-00001-of-00002.gguf")).unwrap().tensor_count(), 3);
     assert_eq!(Model::open(path("mm-00001-of-00003.gguf")).unwrap().tensor_count(), 3);
     assert_eq!(std::fs::read(path("m.gguf")).unwrap(), b"one");
-    // The first file under its own name, as one file: what was the split goes with it, as with the index of a set.
+    // A single file with the name of the first part: the rest of the old split is removed, as with the index
+    // of a set.
     let done = modelfmt::Conversion::new(&three(), path("mm-00001-of-00003.gguf"))
         .to(Format::Gguf)
         .options(&one)
@@ -157,7 +158,7 @@ fn a_split_keeps_its_hands_off_its_neighbours() {
     assert_eq!(notes(&done.unwrap()).iter().filter(|note| note.contains("is removed")).count(), 2);
 }
 
-/// A split has no name of its own, so a model gets that of its files without their numbers.
+/// A split has no name of its own, so a model is named after its files without their numbers.
 #[test]
 fn a_model_is_named_after_the_split_and_not_after_a_file_of_it() {
     let folder = tempfile::tempdir().unwrap();

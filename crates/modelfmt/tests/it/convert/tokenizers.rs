@@ -1,4 +1,4 @@
-//! The tokenizer of a folder of the hub in the GGUF that is made of it.
+//! The tokenizer of a hub folder in the GGUF that is made from it.
 
 use modelfmt::convert::ConvertOptions;
 use modelfmt::{DType, Format, Model, Value};
@@ -11,7 +11,7 @@ const TOKENIZER: &str = r#"{"added_tokens": [{"id": 3, "content": "<|end|>", "sp
     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
     "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]}}"#;
 
-/// A folder with a model of so many tokens and these files.
+/// Returns a folder with a model of this many tokens and these files.
 fn folder(rows: u64, files: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     let tensors: [T; 2] = [
         tensor("model.embed_tokens.weight", DType::F32, &[rows, 8]),
@@ -52,7 +52,7 @@ fn a_gguf_gets_the_tokenizer_beside_the_model() {
     assert_eq!(text("tokenizer.chat_template"), "{{ x }}");
     assert_eq!(keys.get("tokenizer.ggml.eos_token_id").and_then(Value::as_u64), Some(3));
     let texts = |key: &str| keys.get(key).and_then(Value::as_array).and_then(|list| list.texts()).unwrap();
-    // As many as the embedding has rows.
+    // There are as many tokens as the embedding has rows.
     assert_eq!(texts("tokenizer.ggml.tokens"), ["a", "b", "ab", "<|end|>", "[PAD4]", "[PAD5]"]);
     assert_eq!(texts("tokenizer.ggml.merges"), ["a b"]);
     let kinds: Vec<_> =
@@ -103,7 +103,7 @@ fn a_tokenizer_that_does_not_fit_is_an_error() {
     let (_folder, model) = folder(4, &[("tokenizer.json", "{")]);
     let error = try_convert(&model, Format::Gguf, &options(|_| {})).unwrap_err().to_string();
     assert!(error.contains("tokenizer.json: it is not good JSON"), "{error}");
-    // Nothing of it is read where the folder is written as it is.
+    // If the folder is written without a map, the tokenizer is not read.
     let none = options(|options| options.tensors.map = Some("none".to_owned()));
     assert!(try_convert(&model, Format::Gguf, &none).is_ok());
 }
@@ -122,7 +122,7 @@ fn an_apr_gets_the_vocabulary_beside_the_model_and_the_way_back_leaves_it() {
     assert!(flags.iter().any(|flag| flag.as_str() == Some("HAS_VOCAB")), "{flags:?}");
     let (back, _) = try_convert(&made, Format::Safetensors, &options(|_| {})).unwrap();
     assert!(json_of(&back).is_empty(), "{:?}", json_of(&back));
-    // What cannot be read is no reason not to convert the model.
+    // If the tokenizer cannot be read, the model is still converted.
     let (_folder, model) = folder(4, &[("tokenizer.json", "{")]);
     let (made, done) = try_convert(&model, Format::Apr, &options(|_| {})).unwrap();
     assert!(json_of(&made).get("tokenizer.vocabulary").is_none());
@@ -130,7 +130,7 @@ fn an_apr_gets_the_vocabulary_beside_the_model_and_the_way_back_leaves_it() {
     assert!(notes(&done).iter().any(|note| note.starts_with(why)), "{:?}", notes(&done));
 }
 
-/// The whole way: llama.cpp loads the model with its own vocabulary, cuts texts and computes.
+/// The whole way: llama.cpp loads the model with its own vocabulary, tokenizes texts and computes.
 #[test]
 fn llama_cpp_loads_a_folder_with_its_tokenizer() {
     const LLAMA: &str = r#"{"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1,

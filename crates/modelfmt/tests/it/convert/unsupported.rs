@@ -1,4 +1,5 @@
-//! What does not fit is refused, all of it at once, with what would help; options that make no sense are refused too.
+//! Everything that does not fit is refused together, with remedies. Options that make no sense are refused
+//! too.
 
 use modelfmt::convert::ConvertOptions;
 use modelfmt::convert::TypeRule;
@@ -95,7 +96,7 @@ fn tensors_without_values_are_never_dropped_silently() {
     for target in [Format::Mag, Format::Safetensors] {
         let error = try_convert(&source, target, &options(|o| o.metadata.lossy = true)).unwrap_err();
         assert!(error.to_string().contains("tensor \"y\": it has no values"), "{error}");
-        // The same by way of a format that carries it along.
+        // The same by way of a format that carries the tensor along.
         let (apr2, _) = try_convert(&source, Format::Apr2, &options(|_| {})).unwrap();
         let error = try_convert(&apr2, target, &options(|o| o.metadata.lossy = true)).unwrap_err();
         assert!(error.to_string().contains("tensor \"y\": it has no values"), "{error}");
@@ -227,8 +228,9 @@ fn names_are_chosen_by_globs() {
         });
         let (found, done) = try_convert(&source, Format::Mag, &options).unwrap();
         let notes = notes(&done);
-        let said = notes.iter().filter(|note| note.starts_with("include") || note.starts_with("exclude"));
-        assert_eq!(said.count(), 1, "{notes:?}");
+        let about_globs =
+            notes.iter().filter(|note| note.starts_with("include") || note.starts_with("exclude"));
+        assert_eq!(about_globs.count(), 1, "{notes:?}");
         let left_out = format!(" out {} of {} tensors", names.len() - expected.len(), names.len());
         assert!(notes.iter().any(|note| note.ends_with(&left_out)), "{notes:?}");
         assert!(found.tensors().map(|t| t.name).eq(expected.iter().copied()), "{include:?} {exclude:?}");
@@ -250,7 +252,7 @@ fn a_similar_name_is_suggested_where_that_does_not_take_long() {
     assert!(!suggestion(1000), "240 × 240 steps for each of a thousand names");
 }
 
-/// A model without a list of tensors is not one that has none.
+/// A model without a list of tensors is not a model without tensors.
 #[test]
 fn a_model_whose_tensors_cannot_be_listed_is_neither_converted_nor_compared() {
     let path = testkit::testdata("apr").join("v1-linear-regression.aprn");

@@ -60,7 +60,7 @@ fn a_cast_takes_floats_and_what_it_names_and_rounds_as_rust_does() {
 
 #[test]
 fn position_ids_survive_a_cast() {
-    // What BERT has: 509 and 511 are no numbers of bf16.
+    // As in BERT: bf16 cannot represent 509 and 511.
     let ids: Vec<u8> = (508i64..512).flat_map(i64::to_le_bytes).collect();
     let ids = T { name: "position_ids", dtype: DType::I64, shape: vec![1, 4], bytes: ids };
     let source = safetensors(&[ids.clone(), floats("w", &[2], &[1.0, 2.0])], "{}");
@@ -164,7 +164,7 @@ fn a_cast_that_ruins_values_says_which_share_and_where() {
     assert!(cast(DType::F16).len() == 1 && cast(DType::BF16).is_empty());
 }
 
-/// Values that every encoder takes, in as many as fill more than one piece of a file.
+/// Returns values that every encoder accepts, enough to fill more than one piece of a file.
 fn many(count: usize) -> Vec<f32> {
     (0..count as u32)
         .map(|i| ((i.wrapping_mul(2_654_435_761) >> 8) as f32 / 8_388_608.0 - 1.0) * 3.0)
@@ -173,7 +173,7 @@ fn many(count: usize) -> Vec<f32> {
 
 #[test]
 fn tensors_longer_than_a_piece_convert_as_if_they_were_whole() {
-    // Odd lengths before it, so that pieces of the file cut elements and blocks.
+    // The tensor before it has an odd length, so that pieces of the file cut elements and blocks.
     let numbers = many(3 << 20);
     let tensors = [tensor("odd", DType::U8, &[13]), floats("w", &[1 << 10, 3 << 10], &numbers)];
     let source = safetensors(&tensors, "{}");
@@ -252,7 +252,7 @@ fn blocks_are_copied_bit_for_bit_and_decoded_when_asked() {
 
 #[test]
 fn k_quants_are_made_of_whole_blocks_of_256() {
-    // More than are converted at once.
+    // More values than are converted at once.
     let numbers = many(3 << 15);
     let all = [
         floats("w", &[1 << 7, 3 << 8], &numbers),

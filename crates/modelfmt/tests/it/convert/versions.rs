@@ -1,4 +1,4 @@
-//! Versions of one format: what each of them holds, and that it comes back.
+//! Versions of a format: what each of them can hold, and that it can be restored.
 
 use modelfmt::Conversion;
 use modelfmt::convert::ConvertOptions;
@@ -33,7 +33,8 @@ fn metadata(model: &Model) -> String {
     json::to_string(&model.metadata().unwrap().sorted()).unwrap()
 }
 
-/// Every file of MAG 0.3, through AERO and back: nested metadata, scalars, empty tensors, names; and to itself.
+/// Every file of MAG 0.3, through AERO and back: nested metadata, scalars, empty tensors, names. Also to MAG
+/// 0.3 itself.
 #[test]
 fn mag_0_3_comes_back_from_containers_with_json() {
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +53,7 @@ fn mag_0_3_comes_back_from_containers_with_json() {
     }
 }
 
-/// Keys that AERO asks for are the model's own where it has them.
+/// Keys that AERO requires are the model's own if it has them.
 #[test]
 fn keys_that_containers_ask_for_stay_if_the_model_has_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -73,7 +74,8 @@ fn keys_that_containers_ask_for_stay_if_the_model_has_them() {
     assert_eq!(back.metadata().unwrap(), Value::from(own));
 }
 
-/// The numbers of version 1 are at top level in 0.3, also those that JSON lacks, and go back.
+/// The numbers of version 1 are at the top level in 0.3, including those that JSON lacks, and can be
+/// converted back.
 #[test]
 fn numbers_of_mag_1_are_numbers_of_mag_0_3() {
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +98,8 @@ fn numbers_of_mag_1_are_numbers_of_mag_0_3() {
     assert_eq!(again.metadata().unwrap().sorted(), bare.metadata().unwrap().sorted());
 }
 
-/// NaN and the infinities are text in JSON, and floats again on the way back, also from the second container.
+/// NaN and the infinities are text in JSON, and become floats again on the way back, also from a second
+/// container.
 #[test]
 fn floats_that_json_lacks_come_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +118,7 @@ fn floats_that_json_lacks_come_back() {
     }
 }
 
-/// Without a version the document's is written, and what it cannot hold is listed.
+/// Without a requested version, the version of the document is written, and what it cannot hold is listed.
 #[test]
 fn without_a_version_that_of_the_document_is_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Edits of every format: metadata read back are what was set, values are what they were, and every check of the file is true.
+//! Edits in every format: metadata has the values that were set, tensors are unchanged, and every checksum of
+//! the file is right.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 mod sets;
@@ -15,7 +16,7 @@ use modelfmt::modelfmt_core::value::{Object, Value, json};
 use modelfmt::{Error, Execution, Format, Model, VerifyLevel, View, edit};
 use proptest::prelude::*;
 
-/// Every golden file, and those of the formats' own tools.
+/// Returns every golden file, including those of the formats' own tools.
 fn files() -> Vec<PathBuf> {
     let folders = ["aero", "apr", "apr2", "gguf", "mag", "oinf", "safetensors"];
     let all = folders.iter().flat_map(|name| [(*name).to_owned(), format!("reference/{name}")]);
@@ -29,7 +30,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The values of all tensors by their names, and what `verify` finds.
+/// Returns the values of all tensors by name, and the findings of `verify`.
 fn content(path: &Path) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let model = Model::open(path).unwrap();
     let value = |position: usize| match model.tensor(position) {
@@ -48,7 +49,7 @@ fn copied(from: &Path, into: &Path) -> PathBuf {
     path
 }
 
-/// The metadata of a file by key, in the form that the format itself has them.
+/// Returns the metadata of a file by key, in the format's own form.
 fn metadata(path: &Path) -> Object {
     let model = Model::open(path).unwrap();
     let own = model.metadata().unwrap();
@@ -62,7 +63,7 @@ fn run(path: &Path, options: &EditOptions) -> Result<Edited, Error> {
     edit(path, options, &Execution::default())
 }
 
-/// The names and values after these renames.
+/// Sorts the names and values.
 fn sorted(mut values: Vec<(String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
     values.sort();
     values
@@ -114,7 +115,7 @@ fn every_file_can_be_edited_or_says_why_not() {
         let new = |name: &String| if short.contains(&name) { format!("X.{name}") } else { name.clone() };
         let expected = before.iter().map(|(name, value)| (new(name), value.clone())).collect();
         assert_eq!(sorted(after), sorted(expected), "{}", source.display());
-        // What was sound is, and nothing new is found.
+        // A file that was sound still is, and there are no new findings.
         assert!(still.len() <= found.len(), "{}: {still:?} and not {found:?}", source.display());
         let new = metadata(&path);
         let expected = match format {
@@ -126,7 +127,7 @@ fn every_file_can_be_edited_or_says_why_not() {
         for (key, value) in &old {
             assert_eq!(new.get(key), Some(value), "{}: {key}", source.display());
         }
-        // And back: a file that takes metadata away has room, and what it says is what it said.
+        // And back: a file from which metadata is removed has room, and its metadata is what it was.
         let mut back = EditOptions::default();
         back.unset.push("a.new-key".to_owned());
         back.rename
@@ -153,7 +154,7 @@ fn source_of(error: &Error) -> String {
     text
 }
 
-/// Written by the format's own writer, with a tensor of each of these names and lengths.
+/// Writes a file with the format's own writer, with tensors of these names and lengths.
 fn written(format: Format, folder: &Path, tensors: &[(String, usize)], numbers: &[(String, i64)]) -> PathBuf {
     let values: Vec<Vec<f32>> = tensors.iter().map(|(_, len)| vec![1.5; *len]).collect();
     let views = tensors.iter().zip(&values);
@@ -176,7 +177,7 @@ fn written(format: Format, folder: &Path, tensors: &[(String, usize)], numbers: 
     path
 }
 
-/// A number as the format holds it.
+/// Returns a number in the form in which the format holds it.
 fn held(format: Format, number: i64) -> Value {
     match format {
         Format::Safetensors => number.to_string().into(),
@@ -251,7 +252,7 @@ fn tensors_go_and_leave_everything_else() {
         let path = one(format, folder.path());
         let mut options = EditOptions::default();
         options.drop.push("b".to_owned());
-        // The name of one that goes is free.
+        // The name of a removed tensor is free.
         options.rename.push("c=b".parse().unwrap());
         options.set.push(("k.two".to_owned(), NewValue::Text("2".to_owned())));
         let before = content(&path).0;
@@ -269,7 +270,7 @@ fn tensors_go_and_leave_everything_else() {
     }
 }
 
-/// A dry run says what the edit will say, or fails as that would, and writes nothing.
+/// A dry run reports the same as the edit, or fails like the edit, and writes nothing.
 #[test]
 fn a_dry_run_does_all_but_write() {
     let drop_b = || {
@@ -291,7 +292,7 @@ fn a_dry_run_does_all_but_write() {
         edited.changed_nbytes = 0;
         assert_eq!(planned, edited, "{format}");
     }
-    // The hash of what would be copied is checked.
+    // The hash of values that would be copied is checked.
     let folder = tempfile::tempdir().unwrap();
     let path = one(Format::Aero, folder.path());
     let place = Model::open(&path).unwrap().container().location(0).unwrap().offset.unwrap();
@@ -365,7 +366,7 @@ fn what_makes_no_sense_changes_nothing() {
     }
 }
 
-/// A value that says what the file's values are cannot be changed by itself.
+/// Metadata that determines the meaning of the values cannot be changed alone.
 #[test]
 fn metadata_that_place_values_stay() {
     let folder = tempfile::tempdir().unwrap();
@@ -384,7 +385,7 @@ fn metadata_that_place_values_stay() {
     assert!(matches!(run(&path, &options), Err(Error::NotEditable { .. })));
 }
 
-/// Puts the journal of an edit beside a file that was interrupted before it changed the first byte.
+/// Writes the journal of an edit of this file that was interrupted before it changed the first byte.
 fn interrupt(path: &Path) {
     let bytes = fs::read(path).unwrap();
     let journal = testkit::journal::of_one(bytes.len() as u64, 0, &bytes[..1], &[!bytes[0]]);
@@ -401,7 +402,7 @@ fn a_file_whose_edit_was_interrupted_is_not_read_before_it_is_put_back() {
     assert!(matches!(error, Error::Interrupted { .. }) && error.code() == "interrupted");
     let mut options = EditOptions::default();
     options.set.push(("k".to_owned(), NewValue::Text("v".to_owned())));
-    // Planning an edit, as a dry run does, puts nothing back.
+    // Planning an edit, as a dry run does, restores nothing.
     let bytes = fs::read(&path).unwrap();
     assert_eq!(Edit::new(&path, &options).unwrap_err().code(), "interrupted");
     assert!(journal.exists() && fs::read(&path).unwrap() == bytes);
@@ -444,7 +445,7 @@ fn a_model_comes_back_with_what_was_edited() {
     }
 }
 
-/// Room that was left is used: every edit is in place, until it is full.
+/// Reserved room is used: every edit is in place until the room is full.
 #[test]
 fn room_that_was_left_is_used() {
     for format in FORMATS {
@@ -485,7 +486,7 @@ fn room_that_was_left_is_used() {
     }
 }
 
-/// The files of a set in a folder of their own.
+/// Copies the files of a set into a folder.
 fn copied_set(files: &[&str], folder: &Path) -> Vec<PathBuf> {
     files.iter().map(|file| copied(&testkit::testdata(file), folder)).collect()
 }
@@ -528,7 +529,7 @@ fn a_set_is_not_read_through_a_file_that_is_being_edited() {
 fn keys_go_by_patterns_that_are_no_keys_themselves() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");
-    // AERO's metadata has parts named json and manifest; here these are keys like others.
+    // AERO's metadata has parts named json and manifest; here these are ordinary keys.
     let keys = ["format", "json", "manifest", "ss_a", "ss_*", "ss_b"].map(|key| (key, "1"));
     modelfmt::save(&path, [("w", View::new(&[1.0f32], [1]).unwrap())], &Object::from_iter(keys)).unwrap();
     let unset = |keys: &[&str]| {
@@ -544,7 +545,7 @@ fn keys_go_by_patterns_that_are_no_keys_themselves() {
     }
 }
 
-/// A program that asks for u32 does not read anything else.
+/// A program that expects u32 does not read other types.
 #[cfg(feature = "gguf")]
 #[test]
 fn a_value_keeps_its_type_or_a_note_says_so() {
@@ -559,7 +560,7 @@ fn a_value_keeps_its_type_or_a_note_says_so() {
         let notes = edit(&path, &options, &Execution::default()).unwrap().notes;
         notes.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    // Each of these would be of another type if the key were new.
+    // Each of these would have another type if the key were new.
     assert!(set("n", Value::from(7)).is_empty() && set("x", Value::from(2)).is_empty());
     assert!(set("n", Value::from(-7)).is_empty() && set("text", Value::from("2")).is_empty());
     let notes = set("text", Value::from(2.5));
@@ -570,7 +571,7 @@ fn a_value_keeps_its_type_or_a_note_says_so() {
     assert!(set("n", Value::from("x"))[0].contains("had the type i32 and has string now"));
 }
 
-/// The number of times that this thread has asked the system to read.
+/// Returns the number of read calls of this thread.
 #[cfg(target_os = "linux")]
 fn reads() -> u64 {
     let counts = fs::read_to_string("/proc/thread-self/io").unwrap();
@@ -578,7 +579,7 @@ fn reads() -> u64 {
     count.unwrap().parse().unwrap()
 }
 
-/// Beside a write of one page and its flush, every call of the system counts.
+/// In addition to a write of one page and its flush, every system call counts.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_edit_of_one_page_reads_the_file_as_few_times_as_it_can() {
@@ -592,6 +593,7 @@ fn an_edit_of_one_page_reads_the_file_as_few_times_as_it_can() {
     let before = reads();
     let edited = edit(&path, &options, &Execution::sequential()).unwrap();
     let taken = reads() - before - (before - start); // to look at the count takes reads, too
-    // Its format, the length of the header, the header, its text; what differs, before and after the file is locked.
+    // The format, the length of the header, the header, and its text; then what differs, before and after the
+    // file is locked.
     assert_eq!((taken, edited.method), (6, EditMethod::InPlace));
 }

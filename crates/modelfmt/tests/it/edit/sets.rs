@@ -11,7 +11,7 @@ const SETS: [(Format, &str); 4] = [
 
 const NAMES: [&str; 5] = ["a", "b.weight", "c", "d", "e"];
 
-/// A set of five files with values; the path of its index.
+/// Writes a set of five files with values. Returns the path of its index.
 fn set(format: Format, name: &str, folder: &Path) -> PathBuf {
     let values: Vec<f32> = (0..64u8).map(f32::from).collect();
     let views = NAMES.map(|name| (name, View::new(&values, [values.len() as u64]).unwrap()));
@@ -35,8 +35,8 @@ fn set(format: Format, name: &str, folder: &Path) -> PathBuf {
     folder.join(name)
 }
 
-/// What the model says of itself.
-fn said(path: &Path) -> Object {
+/// Returns the metadata of the model.
+fn metadata_of(path: &Path) -> Object {
     let own = Model::open(path).unwrap().metadata().unwrap();
     own.get("json").and_then(Value::as_object).cloned().unwrap_or_else(|| own.into_object())
 }
@@ -46,7 +46,7 @@ fn all_bytes(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     paths.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
 }
 
-/// The names of the files that differ.
+/// Returns the names of the files that differ.
 fn changed(before: &BTreeMap<PathBuf, Vec<u8>>, folder: &Path) -> Vec<String> {
     let after = all_bytes(folder);
     assert!(after.keys().eq(before.keys()), "{:?}", after.keys());
@@ -84,15 +84,15 @@ fn every_set_is_edited_and_every_check_of_it_is_true() {
         let expected: Vec<_> =
             before.iter().map(|(name, value)| (format!("a.longer.name.of.{name}"), value.clone())).collect();
         assert_eq!(sorted(after), sorted(expected), "{format}");
-        let said = said(&path);
-        assert_eq!(said.get("k.two").map(|two| two.to_plain()), Some(Value::from("two")), "{format}");
-        assert!(!said.contains_key("k.one"), "{format}");
-        // What it says already is not written again.
+        let metadata = metadata_of(&path);
+        assert_eq!(metadata.get("k.two").map(|two| two.to_plain()), Some(Value::from("two")), "{format}");
+        assert!(!metadata.contains_key("k.one"), "{format}");
+        // Metadata that the set already has is not written again.
         let bytes = all_bytes(folder.path());
         let again = with(|options| options.set.push(text("k.two", "two")));
         assert_eq!(run(&path, &again).unwrap().method, EditMethod::Unchanged, "{format}");
         assert_eq!(changed(&bytes, folder.path()), Vec::<String>::new());
-        // And back, where there is room now.
+        // And back, now that there is room.
         let back = with(|options| {
             options.unset.push("k.two".to_owned());
             options.set.push(text("k.one", "one"));
@@ -130,13 +130,14 @@ fn only_the_files_that_it_concerns_change() {
         run(&path, &with(|options| options.rename.push("d=dd".parse().unwrap()))).unwrap();
         let mut expected: Vec<&str> = of_names.to_vec();
         expected.sort_unstable();
-        // Where a name fits into its file, the file keeps its length and the manifest all that it says of it but the name.
+        // If a name fits into its file, the file keeps its length, and the manifest keeps everything about it
+        // except the name.
         assert_eq!(changed(&bytes, folder.path()), expected, "{format}");
         assert!(content(&path).1.is_empty(), "{format}");
     }
 }
 
-/// What several files say is changed in all of them.
+/// Metadata that several files have is changed in all of them.
 #[test]
 fn what_files_repeat_follows() {
     for (format, name) in SETS {
@@ -183,11 +184,15 @@ fn golden_sets_are_edited() {
         assert!(still.len() <= found.len(), "{files:?}: {still:?}");
         let expected = before.into_iter().map(|(name, value)| (format!("x.{name}"), value)).collect();
         assert_eq!(sorted(after), sorted(expected), "{files:?}");
-        assert_eq!(said(&path).get("k.new").map(|new| new.to_plain()), Some(Value::from("new")), "{files:?}");
+        assert_eq!(
+            metadata_of(&path).get("k.new").map(|new| new.to_plain()),
+            Some(Value::from("new")),
+            "{files:?}"
+        );
     }
 }
 
-/// The hashes of an AEROSET's index are made anew: not over what was damaged before.
+/// The hashes in an AEROSET's index are renewed, but not for files that were damaged before.
 #[test]
 fn a_damaged_file_gets_no_new_hash() {
     let folder = tempfile::tempdir().unwrap();
@@ -204,7 +209,7 @@ fn a_damaged_file_gets_no_new_hash() {
         "{error}"
     );
     assert_eq!(changed(&bytes, folder.path()), Vec::<String>::new());
-    // One that it does not concern is no obstacle.
+    // A damaged file that the edit does not change is no obstacle.
     run(&path, &with(|options| options.rename.push("a=aa".parse().unwrap()))).unwrap();
 }
 
@@ -238,7 +243,8 @@ fn what_a_set_cannot_become_is_refused_and_nothing_changes() {
     }
 }
 
-/// Into another place a set is written anew, with what else changes and without what goes; the old one stays as it is.
+/// With another output, a set is written again with all changes and without removed tensors. The old set
+/// stays as it is.
 #[test]
 fn a_set_is_edited_into_another_one() {
     for (format, name) in SETS {
@@ -266,7 +272,7 @@ fn a_set_is_edited_into_another_one() {
         assert_eq!(edited.method, EditMethod::Written);
         edited.changed_nbytes = 0;
         assert_eq!(planned, edited, "{format}");
-        // The old files are what they were.
+        // The old files are unchanged.
         let now = all_bytes(folder.path());
         assert!(bytes.iter().all(|(path, bytes)| now.get(path) == Some(bytes)), "{format}");
         assert!(now.len() >= bytes.len() + 3, "{format}: {:?}", now.keys());
@@ -275,9 +281,9 @@ fn a_set_is_edited_into_another_one() {
         let kept = before.into_iter().filter(|(name, _)| !name.starts_with(['b', 'd']));
         let expected: Vec<_> = kept.map(|(name, value)| (format!("new.{name}"), value)).collect();
         assert_eq!(sorted(after), sorted(expected), "{format}");
-        let said = said(&edited.path);
-        assert_eq!(said.get("k.two").map(|two| two.to_plain()), Some(Value::from("two")), "{format}");
-        assert!(!said.contains_key("k.one"), "{format}");
+        let metadata = metadata_of(&edited.path);
+        assert_eq!(metadata.get("k.two").map(|two| two.to_plain()), Some(Value::from("two")), "{format}");
+        assert!(!metadata.contains_key("k.one"), "{format}");
         let again = Edit::new(&path, &options).unwrap();
         let exists = again.write_to(&edited.path, Overwrite::Refuse, &Execution::default());
         assert!(matches!(exists, Err(Error::Exists { .. })), "{format}");
@@ -296,7 +302,7 @@ fn a_value_of_another_type_in_a_split_is_told() {
     assert_eq!(notes, [expected]);
 }
 
-/// A file of a set is not edited alone, also where the index stands two folders above it.
+/// A file of a set is not edited alone, even if the index is two folders above it.
 #[test]
 fn a_file_far_below_its_index_is_not_edited_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -314,7 +320,8 @@ fn a_file_far_below_its_index_is_not_edited_alone() {
     let options = with(|options| options.rename.push("*=x.*".parse().unwrap()));
     let error = run(&deep.join("m-00001-of-00005.safetensors"), &options).unwrap_err();
     assert!(error.to_string().contains("it is a file of the model that"), "{error}");
-    // The index repeats names only, so other metadata of a file leave it true: the folders above are not even searched.
+    // The index only repeats names, so it stays right if other metadata of a file changes: the folders above
+    // are not even searched.
     let metadata = with(|options| options.set.push(text("k.two", "two")));
     run(&deep.join("m-00001-of-00005.safetensors"), &metadata).unwrap();
     assert!(content(&path).1.is_empty());
@@ -335,7 +342,7 @@ fn a_model_that_changed_since_the_edit_was_prepared_is_left_alone() {
                 options.drop.extend(drop.then_some(name));
             });
             let edit = Edit::new(&path, &options).unwrap();
-            // Another program puts a copy there, which could be any file.
+            // Another program replaces the file by a copy, which could be any file.
             let copy = folder.path().join("copy");
             fs::copy(&path, &copy).unwrap();
             fs::rename(&copy, &path).unwrap();
@@ -346,13 +353,14 @@ fn a_model_that_changed_since_the_edit_was_prepared_is_left_alone() {
                 false => edit.write(&work),
             };
             let error = error.unwrap_err();
-            assert!(matches!(error, Error::Overtaken { .. }), "{format}: {error}");
+            assert!(matches!(error, Error::EditConflict { .. }), "{format}: {error}");
             assert!(changed(&before, folder.path()).is_empty());
         }
     }
 }
 
-/// Another program writes while the values are copied: what is read then is of two files, and says nothing about either.
+/// Another program writes while the values are copied. What is read then comes from two files, and says
+/// nothing about either.
 #[test]
 fn a_model_that_changes_meanwhile_is_not_called_damaged() {
     for format in [Format::Safetensors, Format::Aero, Format::Gguf, Format::Mag] {
@@ -370,8 +378,8 @@ fn a_model_that_changes_meanwhile_is_not_called_damaged() {
                 true => edit.dry_run(None, Overwrite::Refuse, &work).map(drop),
                 false => edit.write(&work).map(drop),
             };
-            // A dry run has all that it wants to know where it reads nothing afterwards.
-            let is_told = matches!(error, Err(Error::Overtaken { .. }));
+            // A dry run succeeds if it reads nothing after the change.
+            let is_told = matches!(error, Err(Error::EditConflict { .. }));
             assert!(is_told || (is_dry && error.is_ok()), "{format}: {error:?}");
             assert_eq!(fs::read(&path).unwrap(), b"of somebody else");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -379,7 +387,8 @@ fn a_model_that_changes_meanwhile_is_not_called_damaged() {
     }
 }
 
-/// A link in a model of several files is replaced, and what it led to stays, for whom else it may be.
+/// A link in a model of several files is replaced. The file that it leads to is kept, because others may use
+/// it.
 #[cfg(unix)]
 #[test]
 fn links_in_a_set_are_replaced() {
@@ -395,13 +404,13 @@ fn links_in_a_set_are_replaced() {
         options.rename.push("a=z".parse().unwrap());
     });
     let edited = run(&path, &options).unwrap();
-    let told = edited.notes.iter().filter(|note| note.text.contains("is a file of its own now")).count();
-    assert_eq!(told, 2, "{:?}", edited.notes);
+    let noted = edited.notes.iter().filter(|note| note.text.contains("is a file of its own now")).count();
+    assert_eq!(noted, 2, "{:?}", edited.notes);
     assert!(changed(&before, cache.path()).is_empty());
     assert!(!path.is_symlink() && content(&path).0.iter().any(|(name, _)| name == "z"));
 }
 
-/// A cache of downloads has links to files that are named after what is in them.
+/// A download cache has links to files that are named after their content.
 #[cfg(unix)]
 #[test]
 fn a_file_that_a_link_leads_to_is_told() {
@@ -412,17 +421,17 @@ fn a_file_that_a_link_leads_to_is_told() {
     let mut options = EditOptions::default();
     options.set.push(("k.two".to_owned(), NewValue::Text("two".to_owned())));
     let notes = run(&link, &options).unwrap().notes;
-    let told = |notes: &[modelfmt::wording::Note]| {
+    let is_noted = |notes: &[modelfmt::wording::Note]| {
         notes.iter().any(|note| note.text.contains("is a link, and the file that it leads to"))
     };
-    assert!(told(&notes), "{notes:?}");
+    assert!(is_noted(&notes), "{notes:?}");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     options.set.push(("k.three".to_owned(), NewValue::Text("three".to_owned())));
-    assert!(!told(&run(&blob, &options).unwrap().notes));
+    assert!(!is_noted(&run(&blob, &options).unwrap().notes));
     let first = Model::open(&blob).unwrap().tensors().next().unwrap().name.to_owned();
     let mut drop = EditOptions::default();
     drop.drop.push(first);
     let dropped = run(&link, &drop).unwrap();
-    assert!(dropped.dropped == 1 && told(&dropped.notes), "{dropped:?}");
+    assert!(dropped.dropped == 1 && is_noted(&dropped.notes), "{dropped:?}");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 }

@@ -1,10 +1,11 @@
-//! Every bit of a small file of each format flipped: what is not found is what the format leaves uncovered.
+//! Every bit of a small file of each format is flipped: only flips that the format does not cover are not
+//! found.
 
 use modelfmt::{Execution, Model, VerifyLevel};
 
 use super::fuzz::{Sample, samples};
 
-/// The bytes of a sample of which some flip is not found.
+/// Returns the bytes of a sample for which some flip is not found.
 fn unfound(sample: &Sample) -> Vec<usize> {
     let is_unfound = |&at: &usize| {
         (0..8).any(|bit| {
@@ -27,8 +28,8 @@ pub(crate) fn ranges(positions: &[usize]) -> Vec<std::ops::Range<usize>> {
     ranges
 }
 
-/// What no check of a format can find, and why: every byte of its sample, from and to. docs/ROBUSTNESS.md has the same
-/// in words.
+/// The bytes of a sample that no check of the format can cover, as ranges with the reason. docs/ROBUSTNESS.md
+/// has the same in words.
 pub(crate) type Uncovered = &'static [(std::ops::Range<usize>, &'static str)];
 
 const AERO: Uncovered = &[
@@ -46,7 +47,7 @@ const AERO: Uncovered = &[
     (473..480, "zeros after the names"),
 ];
 
-/// Hashes are of what the frame holds, and frames say a few things that change nothing.
+/// Hashes cover the content of a frame, and frames have a few bits that change nothing.
 const ZSTD: Uncovered = &[
     (564..565, "MMSG: the frame header"),
     (576..577, "MMSG: a bit of a block that decodes to the same"),
@@ -55,7 +56,7 @@ const ZSTD: Uncovered = &[
 
 const MAG: Uncovered = &[(223..640, "padding and values: the checksum is of header and records")];
 
-/// Version 0.3 has no checksum.
+/// MAG 0.3 has no checksum.
 const MAG_0_3: Uncovered = &[
     (8..9, "the order of bytes in the values"),
     (75..100, "the time"),
@@ -173,7 +174,7 @@ fn what_verify_does_not_find_is_what_the_format_leaves_uncovered() {
     }
 }
 
-/// The bytes of a sample that hold values, as they are stored.
+/// Returns the bytes of a sample that hold stored values.
 fn stored(model: &Model) -> Vec<std::ops::Range<usize>> {
     let locations = (0..model.tensor_count()).map(|position| model.location(position).unwrap());
     let range = |location: modelfmt::Location| {

@@ -1,4 +1,4 @@
-//! A reader is shared: threads read the same values through it as one alone.
+//! A shared reader: several threads read the same values through it as a single thread.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use super::fuzz::samples;
 
 const fn is_shareable<T: Send + Sync>() {}
 
-/// Fails to compile if one of them is not.
+/// Fails to compile if one of these types cannot be shared.
 #[allow(dead_code, reason = "compiling it is the test")]
 const SHAREABLE: () = {
     is_shareable::<Model>();

@@ -1,4 +1,4 @@
-//! Every input that the fuzzer's corpus keeps, and every file of testdata/, through its target.
+//! Runs every input in the fuzzer's corpus, and every file in testdata/, through its fuzz target.
 
 use std::fs;
 use std::path::{Path, PathBuf};

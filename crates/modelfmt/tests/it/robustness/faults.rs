@@ -1,4 +1,4 @@
-//! Sources and sinks that fail: an error each time, never a panic, never a report that says all is well.
+//! Sources and sinks that fail: always an error, never a panic, and never a report that says all is well.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use testkit::error_text;
 
 use super::fuzz::samples;
 
-/// Fails at the n-th read, and again at none: a network that hiccups.
+/// Fails only at the n-th read, like a network with a short interruption.
 struct FailsAt<S> {
     inner: S,
     at: u64,
@@ -72,7 +72,7 @@ fn a_failing_read_is_an_error_wherever_it_happens() {
     }
 }
 
-/// Opened whole, then cut: what is gone is an error, and the process lives.
+/// A file that is cut after it was opened: reading the missing bytes is an error, and the process survives.
 #[test]
 fn a_file_that_shrinks_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,13 +87,13 @@ fn a_file_that_shrinks_is_an_error() {
                 let is_gone = location.offset.unwrap() + location.stored_nbytes > len as u64;
                 assert_eq!(model.tensor(position).is_err(), is_gone, "{}, {len}", sample.name);
             }
-            // Formats without checksums have nothing to read again; what is read again is missed.
+            // Formats without checksums have nothing to read again, and the others find the bytes missing.
             let _ = model.container().verify(VerifyLevel::Full, &Execution::sequential());
         }
     }
 }
 
-/// Takes n writes and then no more, like a disk that is full.
+/// Accepts n writes and no more, like a full disk.
 struct Full {
     file: MemoryFile,
     left: AtomicU64,
@@ -107,7 +107,7 @@ impl Sink for Full {
     }
 }
 
-/// Values that cannot be had from the n-th piece on.
+/// Values that cannot be read from the n-th piece on.
 struct Lost {
     left: AtomicU64,
 }
@@ -126,7 +126,8 @@ fn specs() -> [TensorSpec<'static>; 3] {
     [("a", 9 << 20), ("b", 5), ("c", 4 << 20)].map(|(name, n)| TensorSpec::new(name, DType::I8, vec![n]))
 }
 
-/// Fails every write and every read of values in turn until one run passes; then checks that no file was left behind.
+/// Lets every write and every read of values fail in turn until a run passes. Then checks that no file was
+/// left behind.
 fn writer_survives<P, E: std::error::Error>(
     name: &str,
     plan: &P,

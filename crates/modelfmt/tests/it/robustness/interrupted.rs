@@ -1,4 +1,4 @@
-//! A writer that is killed: the old file or the complete new one is under the name, never a part.
+//! A writer that is killed: the name leads to the old file or to the complete new file, never to a part.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,11 +8,11 @@ use modelfmt::{DType, Execution, Model, VerifyLevel};
 use modelfmt_core::value::Object;
 use modelfmt_write::{Overwrite, TensorSpec};
 
-/// The file that the child writes again and again.
+/// The variable with the file that the child writes again and again.
 const VARIABLE: &str = "MODELFMT_TEST_INTERRUPTED";
 const NBYTES: u64 = 3 << 20;
 
-/// A model whose values are all the same number.
+/// Writes a model whose values are all the same number.
 fn write(path: &Path, value: u8) {
     let specs = || [("a", NBYTES), ("b", 77)].map(|(name, n)| TensorSpec::new(name, DType::I8, vec![n]));
     let values = [vec![value; NBYTES as usize], vec![value; 77]];
@@ -41,7 +41,7 @@ fn write(path: &Path, value: u8) {
     }
 }
 
-/// Not a test of its own: the process that [`a_writer_that_is_killed_leaves_a_whole_file`] kills.
+/// Not a test by itself: the process that [`a_writer_that_is_killed_leaves_a_whole_file`] kills.
 #[test]
 #[ignore = "it is started by another test, and never ends"]
 fn child() {
@@ -51,7 +51,7 @@ fn child() {
     }
 }
 
-/// Opens the file, and fails unless it is whole: all values the same, every checksum right.
+/// Opens the file, and fails unless it is whole: all values are the same, and every checksum is right.
 fn value_of(path: &Path) -> u8 {
     let model = Model::open(path).unwrap();
     let report = model.container().verify(VerifyLevel::Full, &Execution::default());
@@ -90,7 +90,8 @@ fn a_writer_that_is_killed_leaves_a_whole_file() {
             assert!((1..=101).contains(&value_of(&path)));
             let mut others = files();
             others.retain(|file| *file != name);
-            // Each leaves one at most, and removes those of others, but only once its own is there.
+            // Each writer leaves at most one temporary file, and removes those of others, but only once its
+            // own exists.
             assert!(others.len() <= 2, "one temporary file of each at most: {others:?}");
             leftovers += others.len();
         }

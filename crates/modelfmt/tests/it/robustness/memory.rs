@@ -1,4 +1,4 @@
-//! What opening holds at most, and that work is linear in the number of tensors.
+//! The maximum memory for opening files, and that work is linear in the number of tensors.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use testkit::{CountingSource, peak};
 
 use super::fuzz::{open_bound, sample_of, samples};
 
-/// Opens from memory, without the copy of the input itself; the bytes held at most.
+/// Opens from memory. Returns the peak of held bytes, without the copy of the input itself.
 fn held(bytes: &[u8]) -> usize {
     let copy = bytes.to_vec();
     peak(|| Model::from_source("input", copy).map(|model| drop(std::hint::black_box(model))).ok()).1
@@ -27,10 +27,11 @@ fn every_truncation_opens_within_the_bound() {
     }
 }
 
-/// A part of a tensor is read piece by piece: what it takes does not grow with it, nor with what lies between its rows.
+/// A part of a tensor is read piece by piece: memory does not grow with its size, nor with the gaps between
+/// its rows.
 #[test]
 fn a_slice_is_shown_in_bounded_memory() {
-    /// A file whose values are zeros that are nowhere.
+    /// A file whose values are zeros that are not stored anywhere.
     struct Sparse {
         head: Vec<u8>,
         len: u64,
@@ -73,7 +74,7 @@ fn a_slice_is_shown_in_bounded_memory() {
     }
 }
 
-/// Patterns of names refuse most names by what these have to begin and end with, which takes no memory.
+/// Name patterns reject most names by their first and last characters, which takes no memory.
 #[test]
 fn names_that_begin_or_end_otherwise_take_no_memory() {
     let names: Vec<String> = (0..1000).map(|n| format!("model.layers.{n}.mlp.up_proj.weight")).collect();
@@ -87,7 +88,7 @@ fn names_that_begin_or_end_otherwise_take_no_memory() {
     }
 }
 
-/// The index of a set tells what it is without being kept, wherever it is read from.
+/// The index of a set is recognized without being held in memory, wherever it is read from.
 #[test]
 fn an_index_is_told_in_pieces() {
     struct Far<'a>(&'a [u8]);
@@ -112,11 +113,11 @@ fn an_index_is_told_in_pieces() {
     }
 }
 
-/// Good files and bad ones: testdata/ and what the fuzzer keeps. (The files that the tests of each format break, one rule each, are
-/// held to the same bound there.)
+/// Good and bad files: testdata/ and the fuzzer's corpus. (The files that break one rule each, in the tests
+/// of each format, are held to the same bound there.)
 #[test]
 fn files_of_all_kinds_open_within_the_bound() {
-    // zstd needs a context, and the metadata that it is allowed to make of a file.
+    // zstd needs a context, and the metadata that it may decompress from a file.
     const ZSTD: usize = 1 << 20;
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let mut folders = vec![testkit::testdata(""), corpus];
@@ -146,7 +147,7 @@ fn files_of_all_kinds_open_within_the_bound() {
     assert!(opened > 80 && refused > 80, "{opened}, {refused}");
 }
 
-/// What opening may hold for each byte of an index: the figures of docs/ROBUSTNESS.md.
+/// The maximum memory for each byte of an index: the figures in docs/ROBUSTNESS.md.
 const TIMES: usize = 4;
 
 #[test]
@@ -173,8 +174,8 @@ fn an_index_takes_a_small_multiple_of_its_bytes() {
     }
 }
 
-/// The shortest keys that there are so many of, each with a value: where a table is about to double it holds most for a byte of
-/// text.
+/// Returns an object of the shortest possible keys, each with a value. Just before a hash table doubles its
+/// size, it holds the most memory for each byte of text.
 fn object_of_keys(count: usize, value: &str) -> String {
     const DIGITS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let entry = |mut n: usize| {
@@ -190,7 +191,7 @@ fn object_of_keys(count: usize, value: &str) -> String {
     format!("{{{}}}", (0..count).map(entry).collect::<Vec<_>>().join(","))
 }
 
-/// Just beyond what a hash table of a power of two takes, and just below.
+/// Just above and just below the number of entries at which a hash table grows.
 const COUNTS: [usize; 5] = [14_000, 14_400, 20_000, 28_600, 28_700];
 
 fn apr1(metadata: &str) -> Vec<u8> {
@@ -202,7 +203,7 @@ fn apr1(metadata: &str) -> Vec<u8> {
     file
 }
 
-/// A file of no tensors, without a footer.
+/// Returns a file without tensors and without a footer.
 fn apr(metadata: &str) -> Vec<u8> {
     let at = (64 + metadata.len() as u64).next_multiple_of(64);
     let mut file = b"APR\0\x02\0\0\x04\0\0\0\0".to_vec();
@@ -223,7 +224,7 @@ fn safetensors(header: &str) -> Vec<u8> {
     file
 }
 
-/// Trees of the smallest values: what a byte of text makes a reader hold must not be what it would take as a tree.
+/// Trees of the smallest values: a reader must not hold the memory that these bytes would take as a tree.
 #[test]
 fn hostile_metadata_takes_a_bounded_multiple_of_its_bytes() {
     let many = |text: &str, times: usize| vec![text; times].join(",");
@@ -260,7 +261,7 @@ fn hostile_metadata_takes_a_bounded_multiple_of_its_bytes() {
     }
 }
 
-/// A GGUF file of the shortest keys, each a boolean.
+/// Returns a GGUF file with the shortest keys, each a boolean.
 fn gguf_of_keys(keys: &Object) -> Vec<u8> {
     let mut file = b"GGUF\x03\0\0\0".to_vec();
     file.extend([0u64.to_le_bytes(), (keys.len() as u64).to_le_bytes()].concat());
@@ -272,7 +273,8 @@ fn gguf_of_keys(keys: &Object) -> Vec<u8> {
     file
 }
 
-/// What `inspect` holds of metadata of the shortest keys, from opening the file to the last byte of its JSON.
+/// The memory that `inspect` holds for metadata with the shortest keys, from opening the file to the last
+/// byte of its JSON.
 #[test]
 fn inspecting_many_keys_takes_a_bounded_multiple_of_the_file() {
     const TIMES: usize = 10;
@@ -320,14 +322,14 @@ fn inspecting_many_keys_takes_a_bounded_multiple_of_the_file() {
     }
 }
 
-/// The bytes that are read to open the file by ranges: those of its index.
+/// Returns the number of bytes that are read to open the file by ranges: its index.
 fn index_len(name: &str, bytes: &[u8]) -> usize {
     let source = std::sync::Arc::new(CountingSource::new(bytes.to_vec()));
     Model::from_source(name, source.clone()).unwrap();
     source.nbytes() as usize
 }
 
-/// Bytes read and bytes held for twice as many tensors are at most twice as many, except for what is constant.
+/// For twice as many tensors, at most twice as many bytes are read and held, apart from constant amounts.
 #[test]
 fn work_is_linear() {
     const N: usize = 4000;
@@ -347,7 +349,7 @@ fn work_is_linear() {
         });
         println!("{}: {one:?}, {two:?}", sample.name);
         for (what, (one, two)) in WHAT.iter().zip(one.into_iter().zip(two)) {
-            // Vectors that double hold up to twice of what they need, at one size or the other.
+            // Vectors that double their size hold up to twice what they need, at either size.
             let allowed = if *what == "bytes held to open" { one * 4 } else { one * 21 / 10 };
             assert!(
                 two <= allowed + (256 << 10),
@@ -368,7 +370,7 @@ const WHAT: &[&str] = &[
     "reads to verify",
 ];
 
-/// A GGUF file whose one key has an array of these members.
+/// Returns a GGUF file with one key that has an array of these members.
 fn gguf_array(kind: u32, count: u64, members: &[u8]) -> Vec<u8> {
     let mut file = b"GGUF\x03\0\0\0".to_vec();
     file.extend([0u64.to_le_bytes(), 1u64.to_le_bytes(), 1u64.to_le_bytes()].concat());
@@ -379,7 +381,7 @@ fn gguf_array(kind: u32, count: u64, members: &[u8]) -> Vec<u8> {
     file
 }
 
-/// An AERO file with this manifest, or this metadata, uncompressed.
+/// Returns an AERO file with this manifest, or this metadata, uncompressed.
 fn aero_chunk(fourcc: &[u8; 4], content: Vec<u8>) -> Vec<u8> {
     let file = modelfmt_write::MemoryFile::new();
     let chunks = vec![aero::NewChunk::new(aero::FourCC(*fourcc), "chunk")];
@@ -436,7 +438,8 @@ fn lists_in_metadata_take_about_the_bytes_of_the_file() {
     }
 }
 
-/// The keys of an object and the index of a set take more, which is bounded by numbers of its own: docs/ROBUSTNESS.md has these.
+/// The keys of an object and the index of a set take more memory, within separate limits: see
+/// docs/ROBUSTNESS.md.
 #[test]
 fn what_takes_more_is_bounded() {
     for count in COUNTS {
@@ -473,7 +476,7 @@ fn what_takes_more_is_bounded() {
     }
 }
 
-/// A GGUF file with a list of so many bytes in its metadata.
+/// Returns a GGUF file with a list of this many bytes in its metadata.
 fn gguf_list(len: usize) -> Vec<u8> {
     let mut bytes = b"GGUF\x03\0\0\0".to_vec();
     [0u64, 1, 1].iter().for_each(|n| bytes.extend(n.to_le_bytes())); // no tensors, one key, of one byte
@@ -484,7 +487,7 @@ fn gguf_list(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Of a long value the beginning is shown, and no more than that is made into text.
+/// Only the beginning of a long value is shown, and no more than that is turned into text.
 #[test]
 fn showing_a_long_list_takes_no_more_than_the_list() {
     const LEN: usize = 3 << 20;
@@ -501,7 +504,7 @@ fn showing_a_long_list_takes_no_more_than_the_list() {
     assert!(held < 8192, "{held}");
 }
 
-/// Blocks are decoded piece by piece: what is held does not grow with the tensor.
+/// Blocks are decoded piece by piece: memory does not grow with the tensor.
 #[test]
 fn statistics_and_differences_of_blocks_hold_little_whatever_the_size() {
     const BLOCK: usize = 18; // of 32 elements of q4_0
@@ -527,7 +530,7 @@ fn statistics_and_differences_of_blocks_hold_little_whatever_the_size() {
     }
 }
 
-/// A digest for every byte: what is kept of those that are still to be checked stays in proportion to the file.
+/// A digest for every byte: the state of the unfinished digests stays in proportion to the file.
 #[cfg(feature = "aero")]
 #[test]
 fn page_hashes_are_checked_within_the_bound() {
@@ -565,7 +568,7 @@ fn page_hashes_are_checked_within_the_bound() {
     }
 }
 
-/// A safetensors file of tensors with these lengths in bytes, whose values are made as they are read.
+/// A safetensors file with tensors of these lengths in bytes, whose values are made when they are read.
 struct Made {
     head: Vec<u8>,
     len: u64,
@@ -600,7 +603,7 @@ impl Source for Made {
     }
 }
 
-/// Into GGUF, as it is and quantized: values pass through in pieces.
+/// To GGUF, unchanged and quantized: values pass through in pieces.
 #[test]
 fn a_conversion_to_gguf_holds_little_whatever_the_size() {
     let held = |sizes: &[u64], quantize: &[&str]| {

@@ -1,5 +1,5 @@
-//! What every format promises for every input: the kept inputs of the fuzzer, bounded memory, linear work, failing
-//! sources and sinks, writers that are killed, flipped bits, shared readers. docs/ROBUSTNESS.md has the figures.
+//! What every format guarantees for every input: the fuzzer's corpus, bounded memory, linear work, failing
+//! sources and sinks, killed writers, flipped bits, shared readers. docs/ROBUSTNESS.md has the figures.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +22,7 @@ mod products;
 mod sets;
 mod split;
 
-/// The targets themselves: what the fuzzer runs and what is replayed here is the same.
+/// The fuzz targets themselves: the fuzzer and this replay run the same code.
 #[path = "../../../../../fuzz/src/lib.rs"]
 #[allow(
     unreachable_pub,

@@ -13,7 +13,8 @@ use modelfmt::modelfmt_core::{
 
 use testkit::error_text;
 
-/// A golden file, opened and read by a format's own reader and by the umbrella, whole and cut short.
+/// Opens and reads a golden file with the format's own reader and with the umbrella crate, whole and cut
+/// short.
 fn check<I: FileIndex>(golden: &str) {
     let folder = tempfile::tempdir().unwrap();
     let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(golden)).unwrap();
@@ -34,7 +35,7 @@ fn check<I: FileIndex>(golden: &str) {
     named_once(&reader.read_into(0, u64::MAX, &mut [0]).unwrap_err(), &whole);
     named_once(&reader.read_range(0, 1..u64::MAX).unwrap_err(), &whole);
 
-    // A file that becomes shorter under the reader: an error of reading, with its cause.
+    // A file that becomes shorter while it is open: an error of reading, with its cause.
     let model = Model::open(&whole).unwrap();
     fs::OpenOptions::new().write(true).open(&whole).unwrap().set_len(16).unwrap();
     let has_bytes = |position: &usize| reader.tensors().info(*position).is_some_and(|info| info.nbytes > 0);
@@ -76,7 +77,7 @@ fn what_only_aero_has_names_its_file_too() {
     assert!(matches!(errors[1].inner(), Error::NotFound { .. }), "{:?}", errors[1]);
 }
 
-/// A set whose index is sound and whose file is not.
+/// Checks a set whose index is sound but one of whose files is not.
 fn check_set<M: ShardMap>(index: &Path, tensor: &str, part: &str) {
     let set = Reader::<OpenSet<M, _>>::open(index).unwrap();
     for error in [set.tensor(tensor).unwrap_err(), set.open_all().unwrap_err()] {

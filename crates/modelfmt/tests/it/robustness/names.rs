@@ -1,4 +1,4 @@
-//! Names that are there twice are found among very many, which are compared together and not one by one.
+//! Duplicate names are found among very many names, which are compared all together and not one by one.
 
 use std::fs;
 use std::path::Path;
@@ -7,18 +7,19 @@ use modelfmt::convert::save_as;
 use modelfmt::modelfmt_write::{Overwrite, Views};
 use modelfmt::{DType, Execution, Format, Model, Object, View};
 
-/// More than are compared one by one.
+/// More names than are compared one by one.
 const COUNT: usize = (1 << 18) + 2;
 
 fn name(number: usize) -> String {
     format!("t{number:07}")
 }
 
-/// A good file of so many tensors, and the same with the last name changed into the second.
+/// Returns a good file with this many tensors, and the same file with the last name changed to the second
+/// one.
 fn with_a_repeated_name(format: Format, path: &Path) -> [Vec<u8>; 2] {
     let tensors = (0..COUNT).map(|number| (name(number), View::new(&[1.0f32], [1]).unwrap()));
     if format == Format::Aero {
-        // Its index as it is, so that a name can be changed in it.
+        // The index is uncompressed, so that a name can be changed in it.
         let views: Views<'_> = tensors.collect();
         let options = aero::WriteOptions::new().zstd(None).model("m", "none");
         let plan = aero::Plan::new(views.specs(), &Object::new(), &options).unwrap();
@@ -37,7 +38,7 @@ fn with_a_repeated_name(format: Format, path: &Path) -> [Vec<u8>; 2] {
     [good, bad]
 }
 
-/// Gives the changed tensor index of an AERO the hash of its content.
+/// Updates the hash of the changed tensor index of an AERO file.
 fn renew_hash(good: &[u8], bad: &mut [u8]) {
     let reader = aero::Reader::from_source(good).unwrap();
     let chunk = reader.index().chunks().find(|chunk| chunk.fourcc.to_string() == "TIDX").unwrap();

@@ -1,4 +1,5 @@
-//! Work that could grow with a product: tensors times files, tensors times the bytes that they share. Counted, never timed.
+//! Work that could grow with a product: tensors times files, or tensors times the bytes that they share. It
+//! is counted, never timed.
 
 use std::io;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use modelfmt_core::value::{Object, Value, json};
 use modelfmt_write::{MemoryFolder, TensorSpec};
 use testkit::{CountingSource, peak};
 
-/// The index of a set of each format, by which [`set`] knows the format.
+/// The names of the index of a set in each format, from which [`set`] knows the format.
 const INDEXES: [&str; 3] = ["m.aeroset.json", "m.apr.json", "m.safetensors.index.json"];
 
-/// A set of so many tensors of 64 bytes in files that hold so many of them.
+/// Returns a set with this many tensors of 64 bytes, in files that hold this many of them.
 fn set(index: &str, tensors: usize, in_a_file: usize) -> MemoryFiles {
     let specs = || (0..tensors).map(|n| TensorSpec::new(format!("tensor.{n}"), DType::U8, vec![64]));
     let (data, folder, work) = (vec![[7u8; 64]; tensors], MemoryFolder::default(), Execution::sequential());
@@ -58,7 +59,7 @@ impl ObservedSource {
         OpenOptions::new().open_source(index, Box::new(source), Some(shared_files(self.clone()))).unwrap()
     }
 
-    /// Files opened and bytes read since it was asked last.
+    /// Returns the files opened and bytes read since the last call.
     fn counted(&self) -> [u64; 2] {
         [self.opened.swap(0, Ordering::Relaxed), self.nbytes.swap(0, Ordering::Relaxed)]
     }
@@ -94,7 +95,7 @@ impl Source for WatchedSource {
     }
 }
 
-/// The set with its last file damaged in its index, so that this is read and then refused.
+/// Returns the set with its last file damaged in its index, so that this file is read and then refused.
 fn damage(mut files: MemoryFiles, index: &str) -> MemoryFiles {
     let (path, bytes) = files
         .0
@@ -114,7 +115,7 @@ fn damage(mut files: MemoryFiles, index: &str) -> MemoryFiles {
     files
 }
 
-/// What opening a model of `n` tensors in one damaged file costs, for each command.
+/// Returns the cost of each command for a model of `n` tensors in one damaged file.
 fn cost_of_damage(index: &str, n: usize) -> Vec<[u64; 2]> {
     let files = ObservedSource::new(damage(set(index, n, n), index));
     let work = Execution::sequential();
@@ -150,7 +151,8 @@ fn a_damaged_file_of_a_set_is_tried_once() {
         let [one, two] = [500, 1000].map(|n| cost_of_damage(index, n));
         println!("{index}: {one:?}, {two:?}");
         for (one, two) in one.iter().zip(&two) {
-            // The set of APR2 has two files; `verify` opens a damaged one a second time, for the hash of all its bytes.
+            // The APR2 set has two files. `verify` opens a damaged file a second time, for the hash of all
+            // its bytes.
             assert!(one[0] == two[0] && one[0] <= 3, "{index}: opened {one:?} {two:?}");
             assert!(two[1] <= 21 * one[1] / 10 + 4096, "{index}: read {one:?} {two:?}");
         }
@@ -177,11 +179,13 @@ fn many_paths_to_one_file_hold_its_index_once() {
     assert!(held(50, None) > 10 * held(1, None), "as many files");
     let (one, many) = (held(1, id), held(50, id));
     println!("{one} bytes for one path, {many} for fifty");
-    // What is found beyond that is some lines of text for each: it has tensors that the index does not look for.
+    // Each additional link adds only some lines of text as a finding: the file has tensors that the index
+    // does not look for in it.
     assert!(many < 10 * one, "{one} {many}");
 }
 
-/// A set of APR2 of so many tensors, each in a file of its own for the manifest, and all in one for the system.
+/// Returns an APR2 set with this many tensors. For the manifest each is in its own file; for the system all
+/// are in one file.
 fn links(manifest: &str, tensors: usize) -> ObservedSource {
     let specs = (0..tensors).map(|n| TensorSpec::new(format!("tensor.{n}"), DType::U8, vec![64]));
     let metadata = apr2::Metadata::new("demo", Object::new());
@@ -204,7 +208,8 @@ fn links(manifest: &str, tensors: usize) -> ObservedSource {
     ObservedSource { id: Some(FileId::new(1, 2)), ..ObservedSource::new(files) }
 }
 
-/// An AEROSET of so many tensors, each in a shard of a part of its own for the index, and all in one file for the system.
+/// Returns an AEROSET with this many tensors. For the index each is in a shard of its own part; for the
+/// system all are in one file.
 fn linked_parts(index: &str, tensors: usize) -> ObservedSource {
     let specs = (0..tensors).map(|n| TensorSpec::new(format!("tensor.{n}"), DType::U8, vec![64]));
     let metadata = Object::from_iter([("model_name", "m"), ("architecture", "demo")]);
@@ -231,14 +236,14 @@ fn linked_parts(index: &str, tensors: usize) -> ObservedSource {
     ObservedSource { id: Some(FileId::new(1, 2)), ..ObservedSource::new(files) }
 }
 
-/// Metadata do not matter here.
+/// Returns options that ignore metadata, which does not matter here.
 fn lossy() -> ConvertOptions {
     let mut options = ConvertOptions::default();
     options.metadata.lossy = true;
     options
 }
 
-/// What a file says about its bytes is checked once, however many paths lead to it.
+/// A statement of a file about its bytes is checked once, however many paths lead to the file.
 #[test]
 fn a_file_with_many_names_is_checked_once() {
     for (index, set) in [(INDEXES[0], linked_parts as fn(&str, usize) -> ObservedSource), (INDEXES[1], links)]
@@ -261,10 +266,11 @@ fn a_file_with_many_names_is_checked_once() {
     }
 }
 
-/// Bytes of values in the files of [`over_each_other`].
+/// The number of bytes of values in the files of [`over_each_other`].
 const SHARED: u64 = 1 << 18;
 
-/// An AERO file of so many tensors over the same bytes; or, with a step, each over all but the first bytes of the one before.
+/// Returns an AERO file with this many tensors that share the same bytes. With a step, each contains all but
+/// the first bytes of the previous tensor.
 fn over_each_other(tensors: usize, step: u64) -> Vec<u8> {
     use aero::{ChunkWriter, FourCC, NewChunk};
     let mut tidx = b"\x81\xa7tensors\xdd".to_vec();
@@ -296,7 +302,7 @@ fn over_each_other(tensors: usize, step: u64) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// The bytes that some work reads.
+/// Returns the number of bytes that some work reads.
 fn read_by(bytes: &[u8], run: impl FnOnce(&Model)) -> u64 {
     let source = Arc::new(CountingSource::new(bytes.to_vec()));
     let model = Model::from_source("tied.aero", source.clone()).unwrap();
@@ -342,7 +348,7 @@ fn tied_tensors_are_read_once() {
     }
 }
 
-/// Each of them would be written.
+/// Each of the tied tensors would be written separately.
 #[test]
 fn tied_tensors_are_not_extracted_beyond_a_multiple_of_their_file() {
     use modelfmt::extract::{ExtractAllAs, ExtractOptions, extract_all};
@@ -371,12 +377,12 @@ fn tensors_over_parts_of_each_other_are_not_read_again_and_again() {
             assert!(refused.contains("tensors that lie over each other"), "{refused}");
         });
         assert!(read < 4 * SHARED, "{read}");
-        // A few are looked at as they are.
+        // A few tied tensors are processed as usual.
         read_by(&over_each_other(8, 16), |model| run(which, model).unwrap());
     }
 }
 
-/// What the index of a set says about sizes makes no room for more work.
+/// Sizes that the index of a set claims do not allow more work.
 #[test]
 fn a_set_that_says_it_is_large_may_ask_for_no_more() {
     let work = Execution::sequential();
@@ -468,7 +474,7 @@ fn ties_are_kept_in_aero() {
         assert_eq!(out.tensor(position).unwrap().bytes(), model.tensor(position).unwrap().bytes());
         assert_eq!(out.location(position).unwrap().offset, out.location(0).unwrap().offset);
     }
-    // And again, from what was written; what is cast otherwise has bytes of its own.
+    // And again, from the output. Tensors that are cast differently have their own bytes.
     let mut cast = ConvertOptions::default();
     cast.types.rules =
         ["cast 0000000[12]=i16", "cast 00000003=i32"].map(|rule| rule.parse().unwrap()).to_vec();
@@ -485,7 +491,7 @@ fn ties_are_kept_in_aero() {
         offset(1) == offset(2) && offset(0) == offset(4) && offset(0) != offset(1) && offset(3) != offset(1)
     );
     assert_eq!(again.tensor(2).unwrap().bytes(), again.tensor(1).unwrap().bytes());
-    // A set stores each by itself: its bytes must be in a file that lists it.
+    // A set stores each tensor separately: its bytes must be in a file that lists it.
     let files = MemoryFolder::default();
     let options = ConvertOptions::default();
     let refused = modelfmt::Conversion::to_format(&model, Format::AeroSet).options(&options).plan();

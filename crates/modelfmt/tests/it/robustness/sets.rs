@@ -1,4 +1,5 @@
-//! Models of several files: writers that stop or are killed between the files, readers that threads share.
+//! Models of several files: writers that stop or are killed between the files, and readers that threads
+//! share.
 
 use std::fs;
 use std::io;
@@ -15,11 +16,11 @@ use modelfmt_write::{
     AtomicFile, BoxError, NewFiles, NewFolder, Output, Overwrite, Sink, TensorData, TensorSpec,
 };
 
-/// The index of a set of each format, by which [`write`] knows the format.
+/// The names of the index of a set in each format, from which [`write`] knows the format.
 const INDEXES: [&str; 3] = ["m.aeroset.json", "m.apr.json", "m.safetensors.index.json"];
 const TENSORS: usize = 6;
 
-/// Writes a set of tensors of which all values are the same number.
+/// Writes a set of tensors. All values of a tensor are the same number.
 fn write(index: &str, values: [u8; TENSORS], nbytes: u64, files: &impl NewFiles) -> Result<(), String> {
     write_data(index, &values.map(|value| vec![value; nbytes as usize]), nbytes, files)
 }
@@ -53,7 +54,7 @@ fn replace(folder: &Path, index: &str, value: u8, nbytes: u64) {
     write(index, [value; TENSORS], nbytes, &NewFolder::new(folder, Overwrite::Replace)).unwrap();
 }
 
-/// The names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 fn names(folder: &Path) -> Vec<String> {
     let listed = fs::read_dir(folder).unwrap();
     let mut names: Vec<_> = listed.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -61,7 +62,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A folder in which no more than so many files appear: what is there when a writer dies between two of them.
+/// A folder in which at most this many files appear, as if the writer died between two of them.
 struct StopsAt {
     inner: NewFolder,
     left: Arc<AtomicUsize>,
@@ -107,7 +108,7 @@ impl Output for Stopping {
     }
 }
 
-/// The number of which all values of a set are; nothing if there is no index. It must be sound.
+/// Returns the number that all values of a set have; `None` if there is no index. The set must be sound.
 fn value_of(folder: &Path, index: &str, nbytes: u64) -> Option<u8> {
     if !folder.join(index).exists() {
         return None;
@@ -135,18 +136,19 @@ fn a_set_appears_with_its_index_which_is_the_last_file() {
                 inner: NewFolder::new(folder.path(), Overwrite::Replace),
                 left: Arc::new(AtomicUsize::new(left)),
             };
-            // In an empty folder: no index, no set.
+            // In an empty folder: without an index there is no set.
             assert!(write(index, [1; TENSORS], NBYTES, &new(stop)).is_err(), "{index}, {stop}");
             let there = names(folder.path());
             assert_eq!(there.len(), stop, "{there:?}");
             assert!(!there.contains(&index.to_owned()), "{there:?}");
-            // The next writer completes it.
+            // The next writer completes the set.
             replace(folder.path(), index, 2, NBYTES);
             assert_eq!(names(folder.path()).len(), files);
             assert_eq!(value_of(folder.path(), index, NBYTES), Some(2));
 
-            // Over a set that is there: its index goes first. APR2's and safetensors' could not tell an old file from a
-            // new one: the CRC-32 of a whole APR2 shard, which ends with its own CRC-32, depends on its length alone.
+            // Over an existing set, its index is removed first. The indexes of APR2 and safetensors could not
+            // distinguish an old file from a new one: the CRC-32 of a whole APR2 shard, which ends with its
+            // own CRC-32, depends only on its length.
             assert!(write(index, [3; TENSORS], NBYTES, &new(stop)).is_err(), "{index}, {stop}");
             assert_eq!(names(folder.path()).len(), files - 1, "nothing else is left");
             assert_eq!(value_of(folder.path(), index, NBYTES), None);
@@ -176,11 +178,12 @@ fn a_set_stays_as_it_is_until_the_new_one_is_written() {
     }
 }
 
-/// The index of the set that the child writes again and again.
+/// The variable with the index of the set that the child writes again and again.
 const VARIABLE: &str = "MODELFMT_TEST_INTERRUPTED_SET";
 const NBYTES: u64 = 1 << 20;
 
-/// Not a test of its own: the process that [`a_writer_of_a_set_that_is_killed_leaves_a_whole_set_or_none`] kills.
+/// Not a test by itself: the process that [`a_writer_of_a_set_that_is_killed_leaves_a_whole_set_or_none`]
+/// kills.
 #[test]
 #[ignore = "it is started by another test, and never ends"]
 fn child() {
@@ -239,14 +242,14 @@ fn threads_share_a_reader_of_a_set() {
     const THREADS: usize = 4;
     for index in INDEXES {
         let folder = tempfile::tempdir().unwrap();
-        // Values differ from tensor to tensor, so that one cannot be taken for another.
+        // Each tensor has other values, so that none can be mistaken for another.
         let values = std::array::from_fn(|n| n as u8);
         write(index, values, 3000, &NewFolder::new(folder.path(), Overwrite::Refuse)).unwrap();
         let alone = Model::open(folder.path().join(index)).unwrap();
         let expected: Vec<Vec<u8>> =
             (0..TENSORS).map(|n| alone.tensor(n).unwrap().bytes().to_vec()).collect();
         for round in 0..20 {
-            // Nothing is open yet: the threads race for each file.
+            // No file is open yet: the threads race for each file.
             let model = Model::open(folder.path().join(index)).unwrap();
             thread::scope(|scope| {
                 let (model, expected) = (&model, &expected);

@@ -1,4 +1,5 @@
-//! A model split into several GGUF files: cut anywhere, every bit flipped, and work that grows no faster than tensors and files.
+//! A model split into several GGUF files: cut anywhere, every bit flipped, and work that grows no faster than
+//! the numbers of tensors and files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::fuzz::open_bound;
 
 type Set = BTreeMap<String, Arc<[u8]>>;
 
-/// A split whose files have at most so many bytes.
+/// Returns a split whose files have at most this many bytes.
 fn split(tensors: usize, shard_size: u64) -> Set {
     let specs = (0..tensors).map(|n| TensorSpec::new(format!("layers.{n}.weight"), DType::I8, vec![5]));
     let mut metadata = Metadata::new();
@@ -28,14 +29,14 @@ fn split(tensors: usize, shard_size: u64) -> Set {
     folder.files().0
 }
 
-/// Three files of about 250 bytes.
+/// Returns three files of about 250 bytes.
 fn small() -> Set {
     let set = split(3, 250);
     assert_eq!(set.len(), 3);
     set
 }
 
-/// Opens by the file of that name.
+/// Opens the split by the file of this name.
 fn open(set: Set, name: &str) -> modelfmt::Result<Model> {
     let bytes: Arc<[u8]> = set[name].clone();
     let files = shared_files(MemoryFiles(set));
@@ -47,7 +48,7 @@ fn is_ok(set: Set, name: &str) -> bool {
     open(set, name).is_ok_and(|model| verify(model).is_ok())
 }
 
-/// The set with another file under a name.
+/// Returns the set with another file under this name.
 fn with(set: &Set, name: &str, bytes: Vec<u8>) -> Set {
     let mut set = set.clone();
     set.insert(name.to_owned(), bytes.into());
@@ -68,7 +69,7 @@ fn no_file_that_was_cut_is_good_and_opening_stays_within_the_bound() {
                 assert!(held <= open_bound(total), "{name} of {len} bytes: {held} bytes");
                 most = most.max(held);
                 let is_good = opened && is_ok(cut.clone(), first);
-                // Nothing but the padding after the last values may be missing.
+                // Only the padding after the last values may be missing.
                 assert!(!is_good || bytes[len..].iter().all(|&byte| byte == 0), "{name} of {len} bytes");
             }
         }
@@ -76,7 +77,7 @@ fn no_file_that_was_cut_is_good_and_opening_stays_within_the_bound() {
     println!("{most} bytes at most");
 }
 
-/// What no check of a split can find, whichever file opens it; byte by byte, in each file.
+/// The bytes that no check of a split can cover, whichever file opens it, for each file.
 const UNFOUND: [(&str, Uncovered); 3] = [
     (
         "m-00001-of-00003.gguf",
@@ -129,7 +130,7 @@ fn every_bit_of_every_file() {
     }
 }
 
-/// Files that count the bytes and reads that they give.
+/// Files that count the bytes that are read, and the reads.
 struct Counted(BTreeMap<String, Arc<CountingSource<Arc<[u8]>>>>);
 
 impl Files for &Counted {
@@ -139,7 +140,7 @@ impl Files for &Counted {
     }
 }
 
-/// Bytes read and reads, and bytes held, to open a set.
+/// Returns the bytes read, the reads, and the bytes held, to open a set.
 fn opened(set: Set) -> [u64; 3] {
     let count = |(name, bytes)| (name, Arc::new(CountingSource::new(bytes)));
     let files = Counted(set.into_iter().map(count).collect());
@@ -153,7 +154,7 @@ fn opened(set: Set) -> [u64; 3] {
 
 #[test]
 fn opening_is_linear_in_tensors_and_in_files() {
-    // Of 50 tensors each, so that twice the tensors are twice the files.
+    // 50 tensors in each file, so that twice the tensors are twice the files.
     let size = |tensors: usize| (tensors, 6000);
     for [one, two] in [[size(2000), size(4000)], [(20_000, 1_500_000), (40_000, 3_000_000)]] {
         let [few, many] = [one, two].map(|(tensors, shard_size)| {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared by the tests.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use oinf::{
     TensorSpec, WriteOptions,
 };
 
-/// The bytes of the file that a plan makes.
+/// Writes a file and returns its bytes.
 pub(crate) fn write(
     specs: &[TensorSpec<'_>],
     metadata: &Metadata<'_>,
@@ -24,7 +24,7 @@ pub(crate) fn write(
     write_as(specs, metadata, data, threads, &WriteOptions::new())
 }
 
-/// The same in another version, or with what only some files have.
+/// Does the same with other options.
 pub(crate) fn write_as(
     specs: &[TensorSpec<'_>],
     metadata: &Metadata<'_>,
@@ -40,7 +40,7 @@ pub(crate) fn write_as(
     bytes
 }
 
-/// The bytes of the file that our writer makes of what a reader sees.
+/// Writes the content that a reader sees with our writer, and returns the bytes.
 pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
     let specs: Vec<_> = reader.tensors().iter().map(TensorSpec::from).collect();
     let values = |t: oinf::TensorInfo<'_>| match t.has_data {
@@ -59,7 +59,7 @@ pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
     write_as(&specs, &reader.index().to_metadata(), &data, 2, &options)
 }
 
-/// The value of a key.
+/// Returns the value of a key.
 pub(crate) fn value<'a, S: Source>(reader: &'a Reader<S>, key: &str) -> MetaValue<'a> {
     reader.index().value(key).unwrap()
 }
@@ -80,7 +80,7 @@ pub(crate) const DTYPES: [DType; 12] = [
     DType::Bool,
 ];
 
-/// The dtypes that came later, in the order of their codes: 16 to 25.
+/// The dtypes that came later, in the order of their codes 16 to 25.
 pub(crate) const LATER: [DType; 10] = [
     DType::BF16,
     DType::F8E5M2,
@@ -94,7 +94,7 @@ pub(crate) const LATER: [DType; 10] = [
     DType::T1,
 ];
 
-/// Numbers without a pattern, the same for the same seed on every machine (SplitMix64).
+/// Numbers without a pattern that are the same for the same seed on every machine (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -121,7 +121,8 @@ impl Random {
         (0..self.below(4)).map(|_| self.below(5)).collect()
     }
 
-    /// Random bits, but booleans are 0 or 1, ternaries −1, 0 or 1, and bits after the last element 0.
+    /// Returns random bits, except that booleans are 0 or 1, ternaries are −1, 0 or 1, and bits after the
+    /// last element are 0.
     pub(crate) fn elements(&mut self, dtype: DType, shape: &[u64]) -> Vec<u8> {
         if let Some(small) = SmallType::from_dtype(dtype) {
             let count = shape.iter().product::<u64>() as usize;
@@ -138,7 +139,7 @@ impl Random {
         bytes
     }
 
-    /// A tensor, now and then without data.
+    /// Returns a tensor, sometimes without data.
     pub(crate) fn spec(&mut self, name: String) -> TensorSpec<'static> {
         let (dtype, shape) = (self.dtype(), self.shape());
         if self.below(5) == 0 {
@@ -147,14 +148,14 @@ impl Random {
         TensorSpec::new(name, dtype, shape)
     }
 
-    /// A tensor of one of the types that came later.
+    /// Returns a tensor of one of the types that came later.
     pub(crate) fn later_spec(&mut self, name: String) -> TensorSpec<'static> {
         let mut spec = self.spec(name);
         spec.dtype = LATER[self.below(10) as usize];
         spec
     }
 
-    /// A metadata value of one of the types that came later: a number, or an array.
+    /// Returns a metadata value of one of the types that came later: a number, or an array.
     pub(crate) fn later_value(&mut self) -> MetaValue<'static> {
         let dtype = LATER[self.below(10) as usize];
         if self.below(2) == 0 {
@@ -169,7 +170,7 @@ impl Random {
         }
     }
 
-    /// Scales, with or without zero points, for a tensor of that shape.
+    /// Returns scales, with or without zero points, for a tensor of this shape.
     pub(crate) fn quant(&mut self, shape: &[u64]) -> Quant {
         let axis = match shape.len() as u64 {
             0 => None,
@@ -182,12 +183,12 @@ impl Random {
         Quant { scheme, axis, scales, zero_points }
     }
 
-    /// The values of a tensor.
+    /// Returns the values of a tensor.
     pub(crate) fn values(&mut self, spec: &TensorSpec<'_>) -> Vec<u8> {
         if spec.has_data { self.elements(spec.dtype, &spec.shape) } else { Vec::new() }
     }
 
-    /// A metadata value of any type, floats of any bits.
+    /// Returns a metadata value of any type. Floats have any bits.
     pub(crate) fn value(&mut self) -> MetaValue<'static> {
         let bits = self.next();
         match self.below(15) {

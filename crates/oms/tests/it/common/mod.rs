@@ -31,7 +31,7 @@ pub(crate) fn other_key() -> PrivateKey {
     PrivateKey::from_bytes(modelfmt_keys::KeyType::P256, &[3; 32]).unwrap()
 }
 
-/// A folder with files in it.
+/// A temporary folder with some files.
 pub(crate) struct Model(tempfile::TempDir);
 
 impl Model {
@@ -61,7 +61,7 @@ impl Model {
         fs::write(path, bytes).unwrap();
     }
 
-    /// Puts the time of every file back by the same hour.
+    /// Sets the time of every file to the same past hour.
     pub(crate) fn make_old(&self) {
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         for name in ["big.bin", "config.json", "sub/a.bin", "sub/deep/empty", "sub.bin"] {
@@ -88,7 +88,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
     Sha256::digest(bytes).to_vec()
 }
 
-/// A bundle over any payload, signed as the specification says, by code that shares nothing with the crate's.
+/// Signs any payload as the specification says, with code that shares nothing with the crate's.
 pub(crate) fn bundle(payload: &str, key: &PrivateKey) -> String {
     let head = format!("DSSEv1 28 application/vnd.in-toto+json {} {payload}", payload.len());
     let signature = Base64::encode_string(&key.sign(head.as_bytes()).unwrap());
@@ -102,7 +102,7 @@ pub(crate) fn bundle(payload: &str, key: &PrivateKey) -> String {
     )
 }
 
-/// A statement over these resources: name, algorithm, digest.
+/// Makes a statement over these resources: name, algorithm, digest.
 pub(crate) fn statement(how: &str, resources: &[(&str, &str, Vec<u8>)]) -> String {
     let root = hex(&sha256(&resources.iter().flat_map(|(_, _, digest)| digest.clone()).collect::<Vec<u8>>()));
     let resource = |(name, algorithm, digest): &(&str, &str, Vec<u8>)| {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared by the tests.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::expect_used,
@@ -12,7 +12,7 @@ use modelfmt_safetensors::value::Object;
 use modelfmt_safetensors::write::MemoryFile;
 use modelfmt_safetensors::{DType, Execution, Plan, Reader, Source, TensorSpec, WriteOptions};
 
-/// Every dtype that the format has.
+/// Returns every dtype of the format.
 pub(crate) fn dtypes() -> Vec<DType> {
     let all = DType::ALL.iter().copied();
     let dtypes: Vec<DType> = all.filter(|&dtype| modelfmt_safetensors::can_hold(dtype)).collect();
@@ -20,7 +20,7 @@ pub(crate) fn dtypes() -> Vec<DType> {
     dtypes
 }
 
-/// A tensor to be written, with its values.
+/// A tensor to write, with its values.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     pub(crate) name: String,
@@ -30,7 +30,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor whose bytes count up from `first`.
+    /// Creates a tensor whose bytes count up from `first`.
     pub(crate) fn counting(name: &str, dtype: DType, shape: &[u64], first: u8) -> Self {
         let nbytes = dtype.nbytes(shape).unwrap();
         let values = (0..nbytes).map(|i| first.wrapping_add(i as u8)).collect();
@@ -50,7 +50,7 @@ pub(crate) fn strings<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>)
     entries.into_iter().collect()
 }
 
-/// The file that our writer makes.
+/// Writes a file with our writer.
 pub(crate) fn write(tensors: &[Tensor], metadata: Option<&Object>, work: &Execution<'_>) -> Vec<u8> {
     let plan = Plan::new(tensors.iter().map(Tensor::spec), metadata, &WriteOptions::new()).unwrap();
     let file = MemoryFile::new();
@@ -60,7 +60,7 @@ pub(crate) fn write(tensors: &[Tensor], metadata: Option<&Object>, work: &Execut
     bytes
 }
 
-/// The file that our writer makes of what a reader sees.
+/// Writes the content that a reader sees with our writer.
 pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
     let specs = reader.tensors().iter().map(TensorSpec::from);
     let plan = Plan::new(specs, reader.index().metadata(), &WriteOptions::new()).unwrap();
@@ -71,23 +71,23 @@ pub(crate) fn rewrite<S: Source>(reader: &Reader<S>) -> Vec<u8> {
     file.into_bytes()
 }
 
-/// A file with this header and these data.
+/// Returns a file with this header and these data.
 pub(crate) fn file(header: &str, data: &[u8]) -> Vec<u8> {
     raw(header.as_bytes(), data)
 }
 
-/// A file with this header, text or not.
+/// Returns a file with this header, which may be anything.
 pub(crate) fn raw(header: &[u8], data: &[u8]) -> Vec<u8> {
     let len = header.len() as u64;
     [&len.to_le_bytes(), header, data].concat()
 }
 
-/// The entry of a tensor in a header, of parts that are as they are given.
+/// Returns the entry of a tensor in a header, made from these texts.
 pub(crate) fn entry(name: &str, dtype: &str, shape: &str, offsets: &str) -> String {
     format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}"#)
 }
 
-/// The JSON of a header with these entries.
+/// Returns the JSON of a header with these entries.
 pub(crate) fn header(entries: &[&str]) -> String {
     format!("{{{}}}", entries.join(","))
 }

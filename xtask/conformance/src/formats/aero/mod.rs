@@ -22,11 +22,11 @@ const DTYPES: [(&str, usize); 13] = [
     ("bool", 1),
 ];
 
-/// Where the table of contents and the names of [`sound`] begin.
+/// Where the table of contents and its first entry begin.
 const TOC: usize = 96;
 const ENTRIES: usize = TOC + 16;
 
-/// A chunk: its type, its name, its flags, and its content as it is stored and as it is.
+/// A chunk: its type, name and flags, and its content, as stored and before compression.
 struct Chunk {
     fourcc: [u8; 4],
     name: &'static str,
@@ -40,7 +40,7 @@ fn chunk(fourcc: &[u8; 4], name: &'static str, flags: u32, content: &[u8]) -> Ch
     Chunk { fourcc: *fourcc, name, flags, stored, content: content.to_vec() }
 }
 
-/// RFC 8878: a frame with one raw block.
+/// Makes a zstd frame with one raw block (RFC 8878).
 pub(super) fn zstd(content: &[u8]) -> Vec<u8> {
     let len = content.len() as u32;
     let mut out = 0xFD2F_B528_u32.to_le_bytes().to_vec();
@@ -94,7 +94,7 @@ fn file(chunks: &[Chunk]) -> Vec<u8> {
     out
 }
 
-/// MessagePack of a value; text in the key `hex` of an object of one member is bytes.
+/// Encodes a value in MessagePack. An object whose only key is `hex` stands for bytes.
 fn pack(value: &Value) -> Vec<u8> {
     let sized = |tag: u8, len: usize| [&[tag][..], &(len as u32).to_be_bytes()].concat();
     match value {
@@ -136,7 +136,7 @@ fn index(entries: &[Value]) -> Vec<u8> {
     pack(&json!({ "tensors": entries }))
 }
 
-/// A file of an index and a shard.
+/// Makes a file of an index and a shard.
 fn with(entries: &[Value], weights: &[u8]) -> Vec<u8> {
     file(&[chunk(b"TIDX", "tensors", 4, &index(entries)), chunk(b"WTSH", "weights.shard0", 2, weights)])
 }

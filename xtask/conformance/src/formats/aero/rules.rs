@@ -1,4 +1,4 @@
-//! Rules of the control region, the index, the contents and the hashes, each broken.
+//! The rules of the control region, the index, the contents and the hashes, and files that break them.
 
 use serde_json::{Map, Value, json};
 use testkit::patched;

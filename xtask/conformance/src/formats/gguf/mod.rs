@@ -82,7 +82,7 @@ pub(crate) fn files() -> Format {
     f
 }
 
-/// A file of one metadata entry, `k`.
+/// Makes a file with one metadata entry, `k`.
 fn with(kind: u32, value: &[u8]) -> Vec<u8> {
     Gguf::new().entry("k", kind, value).padded()
 }
@@ -91,7 +91,7 @@ fn key(value: impl Into<Value>) -> Reading {
     Reading::empty().metadata(json!({ "k": value.into() }))
 }
 
-/// A file of one tensor of 4 bytes, `w`, and what is in it.
+/// Makes a file with one tensor of 4 bytes, `w`, and returns what is in it.
 fn one() -> (Gguf, Reading) {
     let values = bytes(4);
     (Gguf::new().tensor("w", 24, &[4], &values), Reading::empty().tensor("w", "i8", &[4], &values))

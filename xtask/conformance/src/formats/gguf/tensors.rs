@@ -1,4 +1,4 @@
-//! Tensors: types, shapes, names, where they lie, and files of the other byte order.
+//! Tensors: types, shapes, names and offsets, and big-endian files.
 
 use serde_json::json;
 use testkit::gguf::Gguf;
@@ -309,7 +309,7 @@ pub(super) fn padding(f: &mut Format) {
     );
 }
 
-/// Text as a big-endian file has it.
+/// Encodes text for a big-endian file.
 fn big(text: &str) -> Vec<u8> {
     [&(text.len() as u64).to_be_bytes(), text.as_bytes()].concat()
 }

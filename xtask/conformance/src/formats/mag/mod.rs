@@ -23,7 +23,7 @@ const LATER: [(&str, usize); 13] = [
     ("i64", 8),
 ];
 
-/// Values of a type: a boolean is 0 or 1.
+/// Makes values of a type. A boolean is 0 or 1.
 fn values(dtype: &str, len: usize) -> Vec<u8> {
     if dtype == "bool" { (0..len).map(|n| (n % 3 == 0).into()).collect() } else { crate::suite::bytes(len) }
 }

@@ -21,7 +21,7 @@ const DTYPES: [(u8, &str, usize); 11] = [
     (10, "i64", 8),
 ];
 
-/// The places in [`sound`].
+/// Offsets in [`sound`].
 const ENTRY_N: usize = 24;
 const ENTRY_M: usize = 41;
 const TENSOR_A: usize = 58;
@@ -39,7 +39,7 @@ fn record(key: &str, dtype: u8, dims: &[u64], values: &[u8]) -> Record {
     Record { key: key.as_bytes().to_vec(), dtype, dims: dims.to_vec(), values: values.to_vec() }
 }
 
-/// A file, and where its records end.
+/// Makes a file, and returns where its records end.
 fn file(entries: &[(u8, [u8; 8], &[u8])], tensors: &[Record]) -> (Vec<u8>, usize) {
     let mut out = b"MAG!\x01\0\0\0\0\0\0\0".to_vec();
     out.extend((tensors.len() as u32).to_le_bytes());
@@ -72,7 +72,8 @@ fn file(entries: &[(u8, [u8; 8], &[u8])], tensors: &[Record]) -> (Vec<u8>, usize
     (signed(out, end, false), end)
 }
 
-/// The file with the checksum that its records ask for, of either reading of the document.
+/// Sets the checksum of the records: CRC-32, or magnetron's CRC-32C. The specification can be read either
+/// way.
 fn signed(mut file: Vec<u8>, end: usize, is_magnetrons: bool) -> Vec<u8> {
     file[8..12].fill(0);
     let checksum = if is_magnetrons { crc32c(&file[12..end]) } else { crc32(&file[..end]) };
@@ -88,7 +89,7 @@ fn tensors(records: &[Record]) -> (Vec<u8>, Reading) {
     (file(&[], records).0, reading)
 }
 
-/// Two entries and two tensors: f32 `[2, 3]` and i16 `[4]`.
+/// Makes a file with two entries and two tensors: f32 `[2, 3]` and i16 `[4]`.
 fn sound() -> (Vec<u8>, Reading) {
     let (a, b) = (record("a", 0, &[2, 3], &bytes(24)), record("b", 6, &[4], &bytes(8)));
     let entries = [(1, 7i64.to_le_bytes(), &b"n"[..]), (2, 0.5f64.to_le_bytes(), b"m")];

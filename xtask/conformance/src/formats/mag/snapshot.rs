@@ -8,7 +8,7 @@ use crate::suite::{Format, Reading, bytes};
 
 const SECTION: &str = "versions-01-and-02";
 
-/// The places in [`two`].
+/// Offsets in [`two`].
 const COUNT: usize = 36;
 const POOL: usize = 40;
 const NAMES: usize = 52;
@@ -25,14 +25,14 @@ pub(super) fn add(f: &mut Format) {
     cut(f);
 }
 
-/// One tensor.
+/// Makes a file with one tensor.
 fn of(version: u32, dtype: u8, dims: &[u64], values: &[u8]) -> Vec<u8> {
     let elements = dims.iter().product();
     let tensor = Described { dtype, name: 0, elements, offset: 0, dims: dims.to_vec() };
     Snapshot { version, names: vec![b"t".to_vec()], tensors: vec![tensor] }.with_values(values)
 }
 
-/// f32 `[2, 3]` and f16 `[4]`.
+/// Makes a file with two tensors: f32 `[2, 3]` and f16 `[4]`.
 fn two(version: u32) -> Vec<u8> {
     let offset = if version == 200 { 32 } else { 24 };
     let a = Described { dtype: 0, name: 0, elements: 6, offset: 0, dims: vec![2, 3] };

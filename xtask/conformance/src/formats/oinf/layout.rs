@@ -1,4 +1,4 @@
-//! Builds files, with nothing checked.
+//! Builds files, without checks.
 
 /// A file, table by table.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl File {
         self
     }
 
-    /// A metadata entry whose payload is without padding.
+    /// Adds a metadata entry. `payload` has no padding.
     pub(super) fn value(mut self, key: &str, kind: u32, payload: &[u8]) -> Self {
         self.values.push((key.to_owned(), kind, payload.to_vec()));
         self
@@ -73,7 +73,7 @@ impl File {
         for (key, kind, payload) in &self.values {
             let mut payload = payload.clone();
             if matches!(kind, 13..=15) {
-                payload.resize(pad(payload.len()), 0); // its padding counts
+                payload.resize(pad(payload.len()), 0); // its length includes the padding
             }
             let (len, at) = put(&mut data, &payload);
             table.extend([string(key), kind.to_le_bytes().to_vec(), vec![0; 4]].concat());
@@ -118,19 +118,19 @@ fn pad(len: usize) -> usize {
     len.next_multiple_of(8)
 }
 
-/// A string as it stands in a file.
+/// Encodes a string for a file.
 pub(super) fn string(text: &str) -> Vec<u8> {
     let mut out = [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
     out.resize(pad(out.len()), 0);
     out
 }
 
-/// The payload of a set of bits.
+/// Encodes the payload of a bitset.
 pub(super) fn bitset(bits: u32, packed: &[u8]) -> Vec<u8> {
     [&bits.to_le_bytes()[..], &(packed.len() as u32).to_le_bytes(), packed].concat()
 }
 
-/// The payload of an array.
+/// Encodes the payload of an array.
 pub(super) fn array(kind: u32, dims: &[u64], values: &[u8]) -> Vec<u8> {
     let mut out = [kind.to_le_bytes(), (dims.len() as u32).to_le_bytes()].concat();
     dims.iter().for_each(|dim| out.extend(dim.to_le_bytes()));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use self::layout::{File, array, bitset, string};
 use crate::suite::{Format, Reading, bytes};
 
-/// The types of numbers from number 1 on, and the bytes of one.
+/// The types with codes from 1 on, and the bytes of an element.
 const TYPES: [(&str, usize); 12] = [
     ("i8", 1),
     ("i16", 2),
@@ -24,7 +24,7 @@ const TYPES: [(&str, usize); 12] = [
     ("bool", 1),
 ];
 
-/// The types from number 16 on, and their bits.
+/// The types with codes from 16 on, and the bits of an element.
 const LATER: [(&str, usize); 10] = [
     ("bf16", 16),
     ("f8_e5m2", 8),
@@ -48,7 +48,7 @@ pub(crate) fn files() -> Format {
     f
 }
 
-/// Values of a type: a boolean is 0 or 1, and no element of t2 is -2.
+/// Makes values of a type. A boolean is 0 or 1, and no element of t2 is -2.
 fn numbers(dtype: &str, len: usize) -> Vec<u8> {
     match dtype {
         "bool" => (0..len).map(|n| (n % 3 == 0).into()).collect(),

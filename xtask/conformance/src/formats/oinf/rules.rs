@@ -1,4 +1,4 @@
-//! A file in which every table has entries, and each of its fields changed.
+//! A file in which every table has entries, and copies of it with one field changed each.
 
 use serde_json::json;
 use testkit::patched;
@@ -6,7 +6,7 @@ use testkit::patched;
 use super::layout::{File, array, bitset, string};
 use crate::suite::{Format, Reading};
 
-/// Where things are in it:
+/// Makes that file. Its layout:
 ///
 /// ```text
 ///   0 header, 69 padding          352 value of a, 358 padding
@@ -40,7 +40,7 @@ fn u64s(n: u64) -> Vec<u8> {
     n.to_le_bytes().to_vec()
 }
 
-/// A name, the section and the rule, and what is patched where.
+/// A name, the section, the rule, the offset of the patch, and its bytes.
 type Row = (&'static str, &'static str, &'static str, usize, Vec<u8>);
 
 const PADDING: (&str, &str) = ("header-padding", "padding is zero");
@@ -188,7 +188,7 @@ pub(super) fn add(f: &mut Format) {
     cut(f, &file);
 }
 
-/// A quant payload: scheme, modes, axes, counts.
+/// Encodes the payload of a quantization: scheme, modes, axes, counts.
 fn payload(modes: [u32; 3], scale: (u64, u64), zero: (u64, u64), rest: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     modes.iter().chain(&[0]).for_each(|mode| out.extend(mode.to_le_bytes()));

@@ -15,7 +15,7 @@ pub(super) fn add(f: &mut Format) {
     cut(f);
 }
 
-/// The archive of [`zip`], to be changed.
+/// Returns the archive of [`zip`], for changes.
 fn archive() -> Zip {
     torch_zip(&torch_pickle(&[w()]), &[("0", &bytes(8))])
 }
@@ -26,7 +26,7 @@ fn changed(change: impl FnOnce(&mut Zip)) -> Vec<u8> {
     zip.build()
 }
 
-/// The archive with its members named otherwise.
+/// Returns the archive with other names for its members.
 fn renamed(prefix: &str) -> Vec<u8> {
     changed(|zip| {
         for member in &mut zip.members {
@@ -37,7 +37,7 @@ fn renamed(prefix: &str) -> Vec<u8> {
     })
 }
 
-/// The last member: the storage.
+/// Changes the last member, which is the storage.
 fn storage(change: impl FnOnce(&mut ZipMember)) -> Vec<u8> {
     changed(|zip| {
         if let Some(member) = zip.members.last_mut() {
@@ -196,7 +196,7 @@ fn records(f: &mut Format) {
     f.refused("storage-key-with-dots", SECTION, "a storage is the record of its key", far);
 }
 
-/// Headers that disagree with the directory or with the content.
+/// Adds files with headers that disagree with the directory or with the content.
 fn headers(f: &mut Format) {
     let differ =
         "the header before a record says what the directory says, or zero for what follows the record";

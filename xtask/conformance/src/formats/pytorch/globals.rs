@@ -1,4 +1,4 @@
-//! Functions and classes that a pickle names: those that are known, and those that run code.
+//! Functions and classes that a pickle names: known ones, and ones that run code.
 
 use serde_json::{Value, json};
 use testkit::Pickler;
@@ -6,7 +6,8 @@ use testkit::Pickler;
 use super::{after, global, reading, text, with, zip};
 use crate::suite::Format;
 
-/// Functions that are not PyTorch's way to save a tensor; what lists of dangerous names have lacked is among them.
+/// Functions with which PyTorch does not save tensors, including some that lists of dangerous names have
+/// missed.
 const UNKNOWN: [(&str, &str); 44] = [
     ("os", "system"),
     ("torch.utils.collect_env", "run"),
@@ -134,7 +135,7 @@ fn unknown(f: &mut Format) {
     }
 }
 
-/// A call that ends the process with status 86, in every place where a scanner may not look.
+/// Adds files with a call that ends the process with status 86, in every place where a scanner may not look.
 fn tricks(f: &mut Format) {
     let why = "os._exit(86) is called where the file is loaded: a reader refuses it, or reads the tensor and calls nothing";
     let exit = |module: &str| [&global(module, "_exit")[..], b"K\x56\x85R"].concat();
@@ -194,7 +195,7 @@ fn tricks(f: &mut Format) {
     }
 }
 
-/// Tensors that depend on a function that is not known.
+/// Adds files with tensors that depend on an unknown function.
 fn depends(f: &mut Format) {
     let exit = [&global("os", "_exit")[..], b"K\x56\x85R"].concat();
     let hooks = [global("collections", "OrderedDict"), b")R".to_vec()].concat();

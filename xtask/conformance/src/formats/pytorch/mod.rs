@@ -20,37 +20,37 @@ pub(crate) fn files() -> Format {
     f
 }
 
-/// A tensor of two floats in the storage `0`.
+/// Returns a tensor of two floats in the storage `0`.
 fn w() -> TorchTensor {
     TorchTensor::f32("w", "0", &[2])
 }
 
-/// What [`zip`] holds beside its metadata.
+/// Returns what [`zip`] holds, except for its metadata.
 fn reading() -> Reading {
     Reading::empty().tensor("w", "f32", &[2], &bytes(8))
 }
 
-/// A checkpoint of a pickle, with the values of [`w`].
+/// Makes a checkpoint from a pickle, with the values of [`w`].
 fn zip(pickle: &[u8]) -> Vec<u8> {
     torch_zip(pickle, &[("0", &bytes(8))]).build()
 }
 
-/// The pickle of a dictionary of [`w`], and under `x` what the opcodes make.
+/// Makes the pickle of a dictionary with [`w`] and, under `x`, what the opcodes make.
 fn with(opcodes: &[u8]) -> Vec<u8> {
     Pickler::new(2).op(b"}(").text("w").tensor(&w()).text("x").op(opcodes).op(b"u").stop()
 }
 
-/// The pickle of a dictionary of [`w`], and what comes before.
+/// Makes the pickle of a dictionary with [`w`], after other opcodes.
 fn after(opcodes: &[u8]) -> Vec<u8> {
     Pickler::new(4).op(opcodes).op(b"}(").text("w").tensor(&w()).op(b"u").stop()
 }
 
-/// A text as an opcode.
+/// Encodes a text as an opcode.
 fn text(text: &str) -> Vec<u8> {
     [&b"X"[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// A global as an opcode.
+/// Encodes a global as an opcode.
 fn global(module: &str, name: &str) -> Vec<u8> {
     format!("c{module}\n{name}\n").into_bytes()
 }

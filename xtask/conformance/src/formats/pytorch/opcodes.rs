@@ -1,4 +1,4 @@
-//! The machine that a pickle is a program for: each opcode, used well and wrongly.
+//! The pickle machine: each opcode, used correctly and wrongly.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(super) fn add(f: &mut Format) {
     wrong(f);
 }
 
-/// What makes a value, and the value; none if it is bytes, which are not metadata.
+/// Adds files with opcodes, and the value that they make. `None` if it is bytes, which are not metadata.
 fn values(f: &mut Format) {
     let t = |s: &str| text(s);
     for (slug, opcodes, value) in [

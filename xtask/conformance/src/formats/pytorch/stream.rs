@@ -83,7 +83,7 @@ fn sound(f: &mut Format) {
     );
 }
 
-/// The places of the second, third, fourth and fifth pickle of [`one`].
+/// Returns the offsets of the second, third, fourth and fifth pickle of [`one`].
 fn places(stream: &[u8]) -> [usize; 4] {
     let find = |mark: &[u8]| stream.windows(mark.len()).position(|w| w == mark).expect("a part of it");
     [find(b"\x80\x02M\xe9\x03."), find(b"\x80\x02}."), find(b"\x80\x02}("), find(b"\x80\x02](X")]

@@ -1,4 +1,4 @@
-//! Tensors as views of storages, and where they stand in the object.
+//! Tensors as views of storages, and their places in the object.
 
 use serde_json::json;
 use testkit::{Pickler, TorchTensor, torch_pickle, torch_zip};
@@ -6,7 +6,7 @@ use testkit::{Pickler, TorchTensor, torch_pickle, torch_zip};
 use super::{global, reading, text, w, zip};
 use crate::suite::{Format, Reading, bytes};
 
-/// A class of storages, our name of its type, and the bytes of an element.
+/// A class of storages, our name of its dtype, and the bytes of an element.
 pub(super) const CLASSES: [(&str, &str, usize); 11] = [
     ("DoubleStorage", "f64", 8),
     ("FloatStorage", "f32", 4),
@@ -54,7 +54,7 @@ pub(super) fn add(f: &mut Format) {
     arguments(f);
 }
 
-/// Values of a type: a boolean is 0 or 1.
+/// Makes values of a type. A boolean is 0 or 1.
 pub(super) fn values(dtype: &str, len: usize) -> Vec<u8> {
     if dtype == "bool" { (0..len).map(|n| (n % 3 == 0).into()).collect() } else { bytes(len) }
 }
@@ -120,7 +120,7 @@ fn types(f: &mut Format) {
     f.refused("dtype-unknown", "globals", "the type of a tensor is one of PyTorch's", file);
 }
 
-/// The values of a view of floats.
+/// Gathers the values of a view of floats.
 fn gathered(tensor: &TorchTensor, storage: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for number in 0..tensor.dims.iter().product() {
@@ -234,7 +234,7 @@ fn beyond(f: &mut Format) {
     }
 }
 
-/// Tensors in dictionaries, lists and objects.
+/// Adds files with tensors in dictionaries, lists and objects.
 fn structure(f: &mut Format) {
     let section = "names";
     let values = bytes(8);
@@ -332,7 +332,7 @@ fn structure(f: &mut Format) {
     );
 }
 
-/// Functions around a tensor.
+/// Adds files with functions around a tensor.
 fn wrappers(f: &mut Format) {
     let w = w();
     let hooks = [global("collections", "OrderedDict"), b")R".to_vec()].concat();
@@ -452,7 +452,7 @@ fn wrappers(f: &mut Format) {
     );
 }
 
-/// Arguments of `_rebuild_tensor_v2`.
+/// Adds files with wrong or unusual arguments of `_rebuild_tensor_v2`.
 fn arguments(f: &mut Format) {
     let v2 = |rest: &[u8]| {
         let mut p = Pickler::new(2);

@@ -1,9 +1,9 @@
-//! Headers whose JSON is wrong, or whose values are.
+//! Headers whose JSON or whose values are wrong.
 
 use super::{entry, file, of, one, raw};
 use crate::suite::{Format, Reading, bytes};
 
-/// Fields with values of another kind.
+/// Adds files with fields of another JSON type.
 pub(super) fn values_that_are_wrong(f: &mut Format) {
     let kinds = [
         ("null", "null"),
@@ -68,7 +68,7 @@ pub(super) fn values_that_are_wrong(f: &mut Format) {
     );
 }
 
-/// Numbers that are none, or too large.
+/// Adds files with numbers that are invalid or too large.
 pub(super) fn numbers_that_are_wrong(f: &mut Format) {
     for (slug, number) in [
         ("negative", "-4"),
@@ -124,7 +124,7 @@ pub(super) fn numbers_that_are_wrong(f: &mut Format) {
     );
 }
 
-/// Text that is not JSON.
+/// Adds files whose header is not one JSON object.
 pub(super) fn json_that_is_wrong(f: &mut Format) {
     let t = entry("t", "U8", "[4]", "[0,4]");
     let d = bytes(4);

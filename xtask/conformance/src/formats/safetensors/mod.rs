@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::suite::{Format, Reading, bytes};
 
-/// The format's name, ours, and how many elements take how many bytes.
+/// The format's name of a type, our name, and how many elements take how many bytes.
 const DTYPES: [(&str, &str, u64, u64); 22] = [
     ("BOOL", "bool", 1, 1),
     ("U8", "u8", 1, 1),
@@ -55,12 +55,12 @@ fn file(header: &str, data: &[u8]) -> Vec<u8> {
     raw(header.as_bytes(), data)
 }
 
-/// The entry of a tensor; all but the name as it stands in the header.
+/// Returns the entry of a tensor. All but the name is given as it stands in the header.
 fn entry(name: &str, dtype: &str, shape: &str, offsets: &str) -> String {
     format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}"#)
 }
 
-/// A file of entries.
+/// Makes a file from entries.
 fn of(entries: &[String], data: &[u8]) -> Vec<u8> {
     file(&format!("{{{}}}", entries.join(",")), data)
 }
@@ -360,7 +360,7 @@ fn metadata(f: &mut Format) {
     f.refused("metadata-that-look-like-a-tensor", "layout", "a value of the metadata is text", like);
 }
 
-/// Which bytes belong to which tensor.
+/// Adds files about which bytes belong to which tensor.
 fn coverage(f: &mut Format) {
     let d = bytes(12);
     let u8s = |name: &str, begin: u64, end: u64| {

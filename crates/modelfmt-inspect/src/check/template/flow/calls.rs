@@ -1,16 +1,16 @@
-//! Calls of functions, macros and methods, filters and tests.
+//! Calls of functions, macros and methods; filters and tests.
 
 use super::{Flow, KEYWORDS, MAX_DEPTH, keep};
 use crate::check::template::lex::Token;
 use crate::check::template::value::Value;
 
-/// Filters with the name of another as their first argument.
+/// Filters whose first argument is the name of another filter.
 const OF_FILTERS: [&str; 3] = ["map", "select", "reject"];
 
 /// Filters whose first argument is the name of an attribute.
 const OF_ATTRIBUTES: [&str; 4] = ["groupby", "rejectattr", "selectattr", "sum"];
 
-/// Methods of texts, lists and loops that are no macros.
+/// Methods of texts, lists and loops. A call of one of them is not a call of a macro.
 const OF_TEXTS: [&str; 22] = [
     "center",
     "count",
@@ -36,24 +36,24 @@ const OF_TEXTS: [&str; 22] = [
     "zfill",
 ];
 
-/// Arguments of a call.
+/// The arguments of a call.
 #[derive(Default)]
 pub(super) struct Arguments {
     pub(super) values: Vec<Value>,
     pub(super) named: Vec<(String, Value)>,
-    /// Whether a list or a dict stands for several.
+    /// Whether a list or a dict is spread over several arguments.
     is_spread: bool,
 }
 
 impl Arguments {
-    /// All of them, as one list.
+    /// Returns all arguments as one list.
     pub(super) fn items(&self) -> Value {
         Value::items(self.values.iter().chain(self.named.iter().map(|(_, value)| value)))
     }
 }
 
 impl Flow<'_> {
-    /// `(a, b, c=d, *e)`
+    /// Parses `(a, b, c=d, *e)`.
     pub(super) fn arguments(&mut self) -> Arguments {
         let mut arguments = Arguments::default();
         self.mark('(');
@@ -78,7 +78,7 @@ impl Flow<'_> {
         arguments
     }
 
-    /// A function by its name.
+    /// Returns the result of a call of the function with this name.
     pub(super) fn called(&mut self, name: &str) -> Value {
         let arguments = self.arguments();
         if matches!(name, "namespace" | "dict") {
@@ -91,21 +91,21 @@ impl Flow<'_> {
             "namespace" | "dict" => arguments.items(),
             "range" => Value::Number,
             _ => {
-                self.passed(name, arguments);
-                Value::Made
+                self.record_arguments(name, arguments);
+                Value::Assembled
             }
         }
     }
 
-    /// Keeps what a macro is called with. Other functions have no parameters here.
-    pub(super) fn passed(&mut self, name: &str, arguments: Arguments) {
+    /// Records the arguments of a call of a macro. Other functions have no parameters here.
+    pub(super) fn record_arguments(&mut self, name: &str, arguments: Arguments) {
         let all = arguments.items();
-        if all == Value::Made {
-            self.bind("varargs", Value::Made);
-            self.bind("kwargs", Value::Made);
-            // The name may be another one of a macro.
+        if all == Value::Assembled {
+            self.bind("varargs", Value::Assembled);
+            self.bind("kwargs", Value::Assembled);
+            // The name may be an alias of a macro.
             if self.learned.values.contains_key(name) {
-                self.called_with_made();
+                self.called_with_assembled();
             }
         }
         if arguments.is_spread {
@@ -120,27 +120,27 @@ impl Flow<'_> {
         }
     }
 
-    /// Some macro is called with a text that is put together, and it is not known which.
-    pub(super) fn called_with_made(&mut self) {
-        self.bind("(", Value::Made);
+    /// Records that an unknown macro is called with a text that is put together.
+    pub(super) fn called_with_assembled(&mut self) {
+        self.bind("(", Value::Assembled);
     }
 
     pub(super) fn method(&mut self, of: Value, owner: Option<&str>, name: &str) -> Value {
         let arguments = self.arguments();
-        let is_made = arguments.items() == Value::Made;
+        let is_assembled = arguments.items() == Value::Assembled;
         match name {
             "append" | "extend" | "insert" | "update" | "setdefault" | "add" => {
                 for (name, value) in &arguments.named {
                     self.bind_member(name, value.clone());
                 }
-                self.learned.adds_made |= is_made;
-                if is_made && let Some(owner) = owner {
-                    self.bind(owner, Value::Made);
+                self.learned.adds_assembled |= is_assembled;
+                if is_assembled && let Some(owner) = owner {
+                    self.bind(owner, Value::Assembled);
                 }
                 return if name == "setdefault" { of.method(name, &arguments.values) } else { Value::Given };
             }
             "format" | "format_map" => self.used(&of, "a format"),
-            _ if is_made && !OF_TEXTS.contains(&name) => self.called_with_made(),
+            _ if is_assembled && !OF_TEXTS.contains(&name) => self.called_with_assembled(),
             _ => {}
         }
         let by_key = match arguments.values.first() {
@@ -151,7 +151,7 @@ impl Flow<'_> {
         by_key.map_or(value.clone(), |by_key| value.or(by_key))
     }
 
-    /// `|a|b(c)`, `is d`
+    /// Parses `|a|b(c)` and `is d`.
     pub(super) fn filtered(&mut self, mut value: Value) -> Value {
         loop {
             if self.mark('|') {
@@ -174,7 +174,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A test and its argument, which may have no brackets.
+    /// Parses a test and its argument, which may have no brackets.
     pub(super) fn test(&mut self) {
         self.word("not");
         if self.name().is_none() {
@@ -217,7 +217,7 @@ impl Flow<'_> {
         match by_name {
             Some((Value::Text(filter), _)) if filter == "attr" => {
                 self.add(format!("it gets attributes by a name that it makes ({name}, attr)"));
-                Value::Made
+                Value::Assembled
             }
             Some((Value::Text(filter), rest)) if name == "map" => match of {
                 Value::Items => Value::items([Value::OneOf.filtered(filter, rest)].iter()),
@@ -226,11 +226,11 @@ impl Flow<'_> {
             Some((Value::Text(_), _)) => of.filtered(name, &[]),
             Some(_) => {
                 self.add(format!("it applies a filter or a test by a name that it makes ({name})"));
-                Value::Made
+                Value::Assembled
             }
-            // Only by an attribute.
+            // `map` with only an attribute.
             None if name == "map" => match of {
-                Value::Given | Value::Made => of,
+                Value::Given | Value::Assembled => of,
                 _ => Value::Items,
             },
             None => {

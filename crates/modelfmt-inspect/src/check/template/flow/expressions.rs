@@ -1,11 +1,11 @@
-//! The values of expressions: operators, literals, and what is got from a value.
+//! The values of expressions: operators, literals, and access to parts of values.
 
 use super::{Flow, MAX_DEPTH, keep};
 use crate::check::template::lex::Token;
 use crate::check::template::value::Value;
 
 impl Flow<'_> {
-    /// `a if b else c`
+    /// Parses `a if b else c`.
     pub(super) fn expression(&mut self) -> Value {
         if self.depth >= MAX_DEPTH {
             return self.skipped();
@@ -23,16 +23,16 @@ impl Flow<'_> {
         value
     }
 
-    /// What is too deep to be followed: everything up to the end of the code.
+    /// Skips an expression that is nested too deeply to be followed: everything up to the end of the code.
     pub(super) fn skipped(&mut self) -> Value {
         while !self.is_end() {
             self.take();
         }
         self.add("its brackets are too deep to be followed".to_owned());
-        Value::Made
+        Value::Assembled
     }
 
-    /// `a or b`, `a and b`
+    /// Parses `a or b`, `a and b`.
     pub(super) fn either(&mut self) -> Value {
         let mut value = self.comparison();
         while self.word("or") || self.word("and") {
@@ -42,7 +42,7 @@ impl Flow<'_> {
         value
     }
 
-    /// `not a`, `a == b`, `a in b`, `a is b`
+    /// Parses `not a`, `a == b`, `a in b`, `a is b`.
     pub(super) fn comparison(&mut self) -> Value {
         let mut is_number = false;
         while self.word("not") {
@@ -63,14 +63,14 @@ impl Flow<'_> {
         if is_number { Value::Number } else { value }
     }
 
-    /// `a + b`, `a - b`
+    /// Parses `a + b`, `a - b`.
     pub(super) fn sum(&mut self) -> Value {
         let mut value = self.text();
         loop {
             if self.mark('+') {
                 let right = self.text();
                 let sum = value.plus(&right);
-                self.made(&[value, right], &sum);
+                self.check_assembled(&[value, right], &sum);
                 value = sum;
             } else if self.mark('-') {
                 self.text();
@@ -82,20 +82,20 @@ impl Flow<'_> {
         }
     }
 
-    /// `a ~ b`
+    /// Parses `a ~ b`.
     pub(super) fn text(&mut self) -> Value {
         let mut value = self.product();
         while self.mark('~') {
             let right = self.product();
             let joined = value.joined(&right);
-            self.made(&[value, right], &joined);
+            self.check_assembled(&[value, right], &joined);
             value = joined;
             self.bare = None;
         }
         value
     }
 
-    /// `a * b`, `a / b`, `a % b`
+    /// Parses `a * b`, `a / b`, `a % b`.
     pub(super) fn product(&mut self) -> Value {
         let mut value = self.signed(true);
         loop {
@@ -112,16 +112,16 @@ impl Flow<'_> {
         }
     }
 
-    /// A text that is put together of literals is looked at as a literal is.
-    pub(super) fn made(&mut self, of: &[Value], value: &Value) {
-        let is_known = of.iter().any(|piece| piece.inner_word().is_some());
-        if let Some(word) = value.inner_word().filter(|_| !is_known) {
+    /// Checks a text that is put together from literals in the same way as a literal.
+    pub(super) fn check_assembled(&mut self, of: &[Value], value: &Value) {
+        let is_known = of.iter().any(|piece| piece.internal_word().is_some());
+        if let Some(word) = value.internal_word().filter(|_| !is_known) {
             let what = format!("it makes the name {word:?}");
             self.add(what);
         }
     }
 
-    /// `-a`, and what stands after a value.
+    /// Parses `-a`, and what follows a value: access to its parts, and filters.
     pub(super) fn signed(&mut self, has_filters: bool) -> Value {
         let mut is_signed = false;
         while self.mark('-') || self.mark('+') {
@@ -133,7 +133,7 @@ impl Flow<'_> {
         if has_filters { self.filtered(value) } else { value }
     }
 
-    /// A literal, a name, or what stands in brackets.
+    /// Parses a literal, a name, or an expression in brackets.
     pub(super) fn primary(&mut self) -> Value {
         self.bare = None;
         if self.is_end() {
@@ -165,20 +165,20 @@ impl Flow<'_> {
         }
     }
 
-    /// Literals that stand side by side are one.
+    /// Joins adjacent literals to one literal.
     pub(super) fn literal(&mut self, text: &str) -> Value {
         let mut value = Value::text(text);
         while let Token::Text(next) = self.peek() {
             let next = Value::text(next);
             self.take();
             let joined = value.joined(&next);
-            self.made(&[value, next], &joined);
+            self.check_assembled(&[value, next], &joined);
             value = joined;
         }
         value
     }
 
-    /// Values between commas up to a bracket, and whether there was a comma.
+    /// Parses values separated by commas up to a bracket. Also returns whether there was a comma.
     pub(super) fn members(&mut self, end: char) -> (Vec<Value>, bool) {
         let (mut values, mut has_comma) = (Vec::new(), false);
         while !self.mark(end) && !self.is_end() {
@@ -211,7 +211,7 @@ impl Flow<'_> {
         Value::items(values.iter())
     }
 
-    /// Members, slices and calls of a value.
+    /// Parses access to members, slices and calls of a value.
     pub(super) fn accessed(&mut self, mut value: Value) -> Value {
         let owner = self.bare.clone();
         loop {
@@ -229,10 +229,10 @@ impl Flow<'_> {
             } else if self.mark('[') {
                 value = self.subscript(value);
             } else if *self.peek() == Token::Mark('(') {
-                if self.arguments().items() == Value::Made {
-                    self.called_with_made();
+                if self.arguments().items() == Value::Assembled {
+                    self.called_with_assembled();
                 }
-                value = Value::Made;
+                value = Value::Assembled;
             } else {
                 return value;
             }
@@ -240,7 +240,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The digits after the point of a number, or the index in `a.0`.
+    /// Skips the digits after the decimal point of a number, or the index in `a.0`.
     pub(super) fn take_number(&mut self) {
         if *self.peek() == Token::Number {
             self.take();

@@ -1,9 +1,10 @@
-//! Follows values through a template, to find names that are put together where it runs.
+//! Follows values through a template, to find names that the template puts together at run time.
 //!
-//! A subscript can get any attribute, by a text that no scan for names can see: `''['_'.center(2) ~ …]`. There are more ways to make
-//! a text than can be followed. So nothing is: a text is a literal, or it is given by the renderer, or the template made it, and
-//! then it must not be a subscript. Variables are followed by their names alone, wherever they are assigned; passes over the
-//! template are repeated until none finds out more.
+//! A subscript can get any attribute, by a text that no scan for names can see: `''['_'.center(2) ~ …]`.
+//! There are too many ways to make a text to follow them all. So there are only three kinds of text:
+//! literals, texts from the renderer, and texts that the template makes. A text of the third kind must not be
+//! used in a subscript. Variables are tracked only by their names, wherever they are assigned. The passes
+//! over the template are repeated until one of them learns nothing new.
 
 mod calls;
 mod expressions;
@@ -15,20 +16,20 @@ use super::Danger;
 use super::lex::{Lexer, Token};
 use super::value::Value;
 
-/// Deeper brackets are not followed.
+/// The maximum depth of brackets that is followed.
 const MAX_DEPTH: usize = 64;
 
-/// Templates of models need three passes.
+/// The maximum number of passes. Real chat templates need three.
 const MAX_PASSES: usize = 8;
 
-/// The numbers that a loop knows.
+/// The numbers that Jinja's `loop` object has.
 const OF_LOOPS: [&str; 7] = ["depth", "depth0", "index", "index0", "length", "revindex", "revindex0"];
 
-/// Words that end an expression, or join two.
+/// Words that end an expression, or join two expressions.
 const KEYWORDS: [&str; 8] = ["and", "else", "if", "in", "is", "not", "or", "recursive"];
 
-/// The names that the template puts together and then uses.
-pub(super) fn made_names(text: &str) -> Vec<Danger> {
+/// Returns the names that the template puts together and then uses.
+pub(super) fn assembled_names(text: &str) -> Vec<Danger> {
     let mut known = Known::default();
     for _ in 0..MAX_PASSES {
         let mut flow = Flow::new(text, known.clone());
@@ -42,14 +43,14 @@ pub(super) fn made_names(text: &str) -> Vec<Danger> {
     vec![Danger { at: 0, what: "its variables depend on each other too often to be followed".to_owned() }]
 }
 
-/// What is known of a template's names: what was learned of all its assignments.
+/// What is known about the names in a template, from all assignments so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Known {
-    /// Variables by their names, members of namespaces and dicts by theirs after a dot, and arguments by the name of the macro, a
-    /// bracket, and their number or name.
+    /// The values of variables by their names, of members of namespaces and dicts by a dot and their names,
+    /// and of macro arguments by the name of the macro, an opening bracket, and their number or name.
     values: HashMap<String, Value>,
     /// Whether texts that are put together are added to lists or dicts.
-    adds_made: bool,
+    adds_assembled: bool,
 }
 
 /// A block whose text becomes the value of a variable.
@@ -60,13 +61,13 @@ struct Block {
 
 struct Flow<'a> {
     tokens: Peekable<Lexer<'a>>,
-    /// Where the token is that was taken last.
+    /// The offset of the last token that was taken.
     at: usize,
     depth: usize,
-    /// What is known so far; it is only added to.
+    /// What is known so far. Knowledge is only added.
     learned: Known,
     blocks: Vec<Block>,
-    /// The name that the last expression consists of.
+    /// The name, if the last expression consists only of a name.
     bare: Option<String>,
     found: Vec<Danger>,
 }
@@ -94,7 +95,7 @@ impl<'a> Flow<'a> {
         Some(token)
     }
 
-    /// Takes this mark, if it comes next.
+    /// Takes this mark if it is next. Returns whether it was.
     fn mark(&mut self, mark: char) -> bool {
         let is_next = *self.peek() == Token::Mark(mark);
         if is_next {
@@ -103,7 +104,7 @@ impl<'a> Flow<'a> {
         is_next
     }
 
-    /// Takes this word, if it comes next.
+    /// Takes this word if it is next. Returns whether it was.
     fn word(&mut self, word: &str) -> bool {
         let is_next = matches!(self.peek(), Token::Name(name) if name == word);
         if is_next {
@@ -112,7 +113,7 @@ impl<'a> Flow<'a> {
         is_next
     }
 
-    /// Takes a name, if one comes next.
+    /// Takes a name if it is next.
     fn name(&mut self) -> Option<String> {
         match self.peek() {
             Token::Name(name) if !KEYWORDS.contains(&name.as_str()) => {
@@ -134,9 +135,9 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// A text becomes a name.
+    /// Records that a text is used as a name.
     fn used(&mut self, value: &Value, by: &str) {
-        if *value == Value::Made {
+        if *value == Value::Assembled {
             self.add(format!("it uses a name that is put together at run time ({by})"));
         }
     }
@@ -155,10 +156,10 @@ impl<'a> Flow<'a> {
 
     fn variable(&self, name: &str) -> Value {
         let value = self.learned.values.get(name).cloned().unwrap_or(Value::Given);
-        if value == Value::Items && self.learned.adds_made { Value::Made } else { value }
+        if value == Value::Items && self.learned.adds_assembled { Value::Assembled } else { value }
     }
 
-    /// The member of a value by its name.
+    /// Returns the member of a value with this name.
     fn member(&self, of: Value, name: &str) -> Value {
         let known = self.learned.values.contains_key(&format!(".{name}"));
         let known = known.then(|| self.variable(&format!(".{name}")));
@@ -170,18 +171,19 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The whole template.
+    /// Parses the whole template.
     fn template(&mut self) {
         while let Some(token) = self.take() {
             match token {
                 Token::Outside(text) => {
-                    // Those around it hold a tag.
+                    // Only the innermost block: the blocks around it contain a tag, so their text is unknown
+                    // already.
                     if let Some(block) = self.blocks.last_mut() {
                         block.value = block.value.joined(&Value::text(&text));
                     }
                 }
                 Token::Begin => {
-                    self.block_is_made();
+                    self.block_is_assembled();
                     self.expressions();
                 }
                 Token::Tag => self.tag(),
@@ -190,20 +192,20 @@ impl<'a> Flow<'a> {
         }
     }
 
-    fn block_is_made(&mut self) {
+    fn block_is_assembled(&mut self) {
         if let Some(block) = self.blocks.last_mut() {
-            block.value = Value::Made;
+            block.value = Value::Assembled;
         }
     }
 
-    /// A tag up to its end.
+    /// Parses a tag up to its end.
     fn tag(&mut self) {
         let name = match self.peek() {
             Token::Name(name) => name.clone(),
             _ => String::new(),
         };
         if name != "endset" {
-            self.block_is_made();
+            self.block_is_assembled();
         }
         match name.as_str() {
             "set" => self.set(),
@@ -230,7 +232,7 @@ impl<'a> Flow<'a> {
         self.expressions();
     }
 
-    /// `{% set a = … %}`, `{% set a.b = … %}`, `{% set a, b = … %}`, `{% set a %}…{% endset %}`
+    /// Parses `{% set a = … %}`, `{% set a.b = … %}`, `{% set a, b = … %}`, `{% set a %}…{% endset %}`.
     fn set(&mut self) {
         self.take();
         let targets = self.targets();
@@ -238,18 +240,19 @@ impl<'a> Flow<'a> {
             let values = self.tuple();
             self.assign(&targets, values);
         } else {
-            let value = if self.is_end() { Value::Text(String::new()) } else { Value::Made };
+            let value = if self.is_end() { Value::Text(String::new()) } else { Value::Assembled };
             let variable = targets.into_iter().next().unwrap_or_default();
             self.blocks.push(Block { variable, value });
         }
     }
 
-    /// `{% for a, b in … %}`
+    /// Parses `{% for a, b in … %}`.
     fn each(&mut self) {
         self.take();
         let targets = self.targets();
         if self.word("in") {
-            // A condition belongs to the tag, not to the value. A recursive loop is called with other values.
+            // A condition belongs to the tag, not to the value. A recursive loop is also called with other
+            // values.
             let value = self.either();
             let value = self.argument("loop", "0").map_or(value.clone(), |other| value.or(other)).member();
             for target in &targets {
@@ -258,7 +261,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Names that get values, members after a dot.
+    /// Parses the names that get values. Names of members begin with a dot.
     fn targets(&mut self) -> Vec<String> {
         let mut targets = Vec::new();
         loop {
@@ -271,7 +274,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Values between commas, up to the end of the tag.
+    /// Parses values separated by commas, up to the end of the tag.
     fn tuple(&mut self) -> Vec<Value> {
         let mut values = vec![self.expression()];
         while self.mark(',') && !self.is_end() {
@@ -297,7 +300,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// `(a, b=…)` of a macro or of what calls one.
+    /// Parses `(a, b=…)` after the name of a macro, or after `call`.
     fn parameters(&mut self, of: &str) {
         if !self.mark('(') {
             return;
@@ -316,19 +319,19 @@ impl<'a> Flow<'a> {
                 value = self.argument(of, argument).map_or(value.clone(), |other| value.or(other));
             }
             if self.learned.values.contains_key("(") {
-                value = Value::Made;
+                value = Value::Assembled;
             }
             self.bind(&name, value);
             at = at.saturating_add(1);
         }
     }
 
-    /// What a macro is called with.
+    /// Returns a recorded argument of a macro.
     fn argument(&self, of: &str, argument: &str) -> Option<Value> {
         self.learned.values.get(&format!("{of}({argument}")).cloned()
     }
 
-    /// Expressions up to the end of the code, and assignments of `with`.
+    /// Parses expressions up to the end of the code, and the assignments of `with`.
     fn expressions(&mut self) {
         while !self.is_end() {
             self.expression();
@@ -343,12 +346,13 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// Keeps a value among those of a list: of a long one, only whether something in it was made.
+/// Adds a value to the values of a list. For a long list, only records whether one of them was made by the
+/// template.
 fn keep(values: &mut Vec<Value>, value: Value) {
     const MOST: usize = 256;
     if values.len() < MOST {
         values.push(value);
-    } else if value == Value::Made
+    } else if value == Value::Assembled
         && let Some(last) = values.last_mut()
     {
         *last = value;

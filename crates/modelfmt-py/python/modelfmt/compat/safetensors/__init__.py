@@ -45,7 +45,7 @@ class safe_open:
         try:
             self._model = Model(filename)
         except FileNotFoundError:
-            # The message that programs look for.
+            # The message that programs expect.
             text = f"No such file or directory: {os.fspath(filename)}"
             raise _NoFile(errno.ENOENT, text, os.fspath(filename)) from None
         except (ModelfmtError, OSError) as error:
@@ -151,7 +151,8 @@ def _checked(key: Any, shape: tuple[int, ...]) -> Any:
         if isinstance(one, list) and one:
             raise SafetensorError("Non empty lists are not implemented")
         if isinstance(one, list):
-            # An empty slice stays in its place; numpy puts an empty list where it puts any other.
+            # An empty slice keeps its dimension in place; numpy would move it like the dimension of any other
+            # list.
             keys[place] = slice(0, 0)
         if place >= len(shape):
             continue

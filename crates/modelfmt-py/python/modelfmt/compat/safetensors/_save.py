@@ -9,7 +9,8 @@ from typing import Any
 
 from ... import _files, _given
 
-# From the last written to the first: types with the largest elements come first, so that each is aligned.
+# From the last type written to the first: types with the largest elements come first, so that each is
+# aligned.
 _ORDER = (
     "bool f4 f6_e2m3 f6_e3m2 u8 i8 f8_e5m2 f8_e4m3 f8_e8m0 f8_e4m3fnuz f8_e5m2fnuz "
     "i16 u16 f16 bf16 i32 u32 f32 c64 f64 i64 u64"

@@ -82,7 +82,8 @@ def load_model(
     found = model.load_state_dict(tensors, strict=False)
     missing, unexpected = set(found.missing_keys), list(found.unexpected_keys)
     for name in (name for others in left_out.values() for name in others):
-        # Its memory is that of the one that is kept, so it need not be there, and of two values one would be lost.
+        # It shares the memory of the tensor that is kept, so it may be missing. If both were there, one value
+        # would be lost.
         if name in missing:
             missing.remove(name)
         else:
@@ -117,7 +118,7 @@ def _check(tensors: Any) -> None:
         )
     shared = [group for group in _shared.find_shared(tensors) if len(group) > 1]
     if shared:
-        # They would be written twice, and be apart when they are read.
+        # They would be written twice, and would no longer share memory when they are read.
         names = "; ".join(", ".join(f"`{name}`" for name in sorted(group)) for group in shared)
         raise RuntimeError(f"The tensors {names} share memory: save one or a clone of one, or the module by `save_model`")
     for name, tensor in tensors.items():

@@ -1,4 +1,4 @@
-//! bitsandbytes: blocks of places in a table, and rows of numbers of 8 bits.
+//! bitsandbytes: blocks of indexes into a table, and rows of 8-bit numbers.
 
 use modelfmt::DType;
 
@@ -7,7 +7,7 @@ use super::{Noise, bytes, check, f32s, folder, refused};
 
 const STATE: &str = "w.weight.quant_state.bitsandbytes__nf4";
 
-/// The tensors of a weight, its values, and what its state says.
+/// Returns the tensors of a weight, and its values. `state` is the JSON of its quantization state.
 fn four_bits(count: u64, is_nested: bool, state: &str, name: &'static str) -> (Vec<T>, Vec<f32>) {
     let mut noise = Noise::new(21 + count);
     let codes: Vec<u8> = noise.numbers(count.div_ceil(2), 256).iter().map(|n| *n as u8).collect();
@@ -52,8 +52,8 @@ fn places_in_a_table_are_decoded() {
     for (rows, columns) in [(16, 96), (300, 64), (7, 33), (520, 256)] {
         for (is_nested, more) in [(false, ""), (true, nested)] {
             for name in [STATE, "w.weight.quant_state.bitsandbytes__fp4"] {
-                let said = state(&format!("[{rows}, {columns}]"), more);
-                let (all, expected) = four_bits(rows * columns, is_nested, &said, name);
+                let quant_state = state(&format!("[{rows}, {columns}]"), more);
+                let (all, expected) = four_bits(rows * columns, is_nested, &quant_state, name);
                 let what = format!("{rows} x {columns}, {is_nested}");
                 check(&folder(&all, &[]).1, "w.weight", &[rows, columns], &expected, &what);
             }
@@ -65,7 +65,7 @@ fn places_in_a_table_are_decoded() {
 fn states_that_lie_are_refused() {
     let nested = r#", "nested_blocksize": 0, "nested_offset": 0.5"#;
     let bomb = "[".repeat(60_000);
-    for (said, is_nested, why) in [
+    for (quant_state, is_nested, why) in [
         (state("[16, 97]", ""), false, "its quant_state says the shape [16, 97], and there are 768 bytes"),
         (state("[18446744073709551615, 2]", ""), false, "its quant_state says the shape"),
         (state("[16, -96]", ""), false, "it has no \"shape\""),
@@ -80,7 +80,7 @@ fn states_that_lie_are_refused() {
         (bomb, false, "it is not good JSON"),
         (" ".repeat(70_000), false, "at most 65536 bytes of JSON are read"),
     ] {
-        let (all, _) = four_bits(16 * 96, is_nested, &said, STATE);
+        let (all, _) = four_bits(16 * 96, is_nested, &quant_state, STATE);
         let found = refused(&folder(&all, &[]).1);
         assert!(found.contains(why), "{found}");
     }

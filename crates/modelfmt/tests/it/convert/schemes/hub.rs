@@ -1,4 +1,4 @@
-//! Folders of the hub that come quantized become GGUF as the same folders with the decoded weights do.
+//! Quantized hub folders become the same GGUF as the same folders with decoded weights.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::super::hub_folder::{self, Tensor};
 use super::super::proved;
 use super::{Gptq, NAMES, Noise, T, f32s, gptq};
 
-/// The largest values of the config that are whole words of 4 bits.
+/// The largest sizes in the config, which are whole words of 4-bit numbers.
 const SIZES: &str = r#""hidden_size": 64, "head_dim": 32, "intermediate_size": 96, "vocab_size": 8"#;
 
 fn is_quantized(name: &str) -> bool {
@@ -21,7 +21,8 @@ fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// The same model with other tensors in the place of its matrices, and the model with the values that those have.
+/// Returns the same model with other tensors in place of its matrices, and the model with the values of these
+/// tensors.
 fn quantized(
     tensors: &[Tensor],
     mut of: impl FnMut(&str, &[u64]) -> (Vec<Tensor>, Vec<f32>),
@@ -81,7 +82,7 @@ fn check(stored: &Path, decoded: &Path, what: &str) {
 
 const GPTQ: &str = r#"{"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": true}"#;
 
-/// The same model with matrices of GPTQ, and the model with the values that those have.
+/// Returns the same model with GPTQ matrices, and the model with the values of these matrices.
 fn in_gptq(tensors: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
     let mut noise = Noise::new(31);
     quantized(tensors, |stem, shape| {
@@ -109,7 +110,7 @@ fn gptq_becomes_gguf() {
     check(stored.path(), decoded.path(), "14 weights are stored as gptq (u4 in groups of 32)");
 }
 
-/// Adds a bias of zeros to each module of GPTQ that has none, as AutoGPTQ does.
+/// Adds a bias of zeros to each GPTQ module that has none, as AutoGPTQ does.
 fn with_zero_biases(tensors: &[Tensor]) -> Vec<Tensor> {
     let mut all = tensors.to_vec();
     for (name, _, shape, _) in tensors {
@@ -128,7 +129,7 @@ fn biases_of_zeros_that_the_base_has_not_are_left_out() {
             tensors.retain(|(name, ..)| !name.ends_with(".bias"));
         }
         let zeros = |tensor: &mut Tensor| tensor.3.fill(0);
-        // Those that the family has stay, even if they are zeros.
+        // Biases that the family has are kept, even if they are zero.
         tensors.iter_mut().filter(|(name, ..)| name.ends_with(".q_proj.bias")).for_each(zeros);
         let (stored, decoded) = in_gptq(&tensors);
         let stored = with_zero_biases(&stored);
@@ -145,7 +146,7 @@ fn biases_of_zeros_that_the_base_has_not_are_left_out() {
             .unwrap();
         let note = format!("{added} biases of zeros beside GPTQ weights left out");
         assert!(done.notes.iter().any(|found| found.to_string() == note), "{:?}", done.notes);
-        // Without a map, all tensors stay.
+        // Without a map, all tensors are kept.
         let out = folder.path().join("all.safetensors");
         Conversion::new(&model, &out).with(|o| o.types.rules.push(rule())).write().unwrap();
         let kept = Model::open(out).unwrap().tensors().filter(|info| info.name.ends_with(".bias")).count();
@@ -198,7 +199,8 @@ fn fp8_with_scales_becomes_gguf() {
 /// Sizes that are whole blocks of NVFP4.
 const BLOCKS: &str = r#""hidden_size": 64, "head_dim": 32, "intermediate_size": 128, "vocab_size": 8"#;
 
-/// The tensors of a matrix in NVFP4, or in MXFP4 if there is no scale of all values, and how its name ends.
+/// Returns the tensors of a matrix in NVFP4, or in MXFP4 if there is no scale for all values. `end` is the
+/// suffix of the name of that scale.
 fn fp4(stem: &str, shape: &[u64], (all, end): (Option<f32>, &str), noise: &mut Noise) -> Vec<Tensor> {
     let (rows, columns) = (shape[0], shape[1]);
     let group = if all.is_some() { 16 } else { 32 };
@@ -225,7 +227,7 @@ fn fp4(stem: &str, shape: &[u64], (all, end): (Option<f32>, &str), noise: &mut N
 #[test]
 fn blocks_of_four_bits_are_kept() {
     let (_folder, mut tensors, config) = hub_folder::llama(BLOCKS);
-    // llama.cpp takes no scale beside the biases of these.
+    // llama.cpp accepts no scale together with the biases of these tensors.
     tensors.retain(|(name, ..)| !(name.contains("mlp") && name.ends_with(".bias")));
     for (what, all, end) in [
         ("nvfp4", Some(3.0 / 1024.0), ".weight_scale_2"),
@@ -281,12 +283,12 @@ fn blocks_that_gguf_cannot_keep_are_refused() {
         let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
         causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
     };
-    // The scale would be divided by, and its reciprocal is rounded.
+    // Values would be divided by this scale, and its reciprocal is rounded.
     let found = error(&tensors, Some(3.0), ".weight_global_scale", &|_| {});
     assert!(found.contains("14 weights are stored as nvfp4-pack-quantized (f4 in groups of 16)"), "{found}");
     let found = error(&all_tensors, Some(1.0), ".weight_scale_2", &|_| {});
     assert!(found.contains("has a scale and a bias, which llama.cpp does not compute with"), "{found}");
-    // A scale that is a NaN, or has a sign, is a number to GGUF.
+    // A scale that is a NaN, or has a sign, is a number in GGUF.
     for code in [0x7f, 0xff, 0x81] {
         let found = error(&tensors, Some(1.0), ".weight_scale_2", &|tensor| {
             if tensor.0.ends_with("down_proj.weight_scale") {
@@ -297,7 +299,7 @@ fn blocks_that_gguf_cannot_keep_are_refused() {
     }
 }
 
-/// llama.cpp multiplies with activations of 8 bits there, so it only comes close.
+/// llama.cpp multiplies with 8-bit activations there, so the result is only close.
 const LOGITS: &str = "
 import sys
 import numpy as np
@@ -317,7 +319,7 @@ fn llama_cpp_reads_the_blocks_and_their_scales() {
         let mut noise = Noise::new(35);
         let (stored, _) =
             quantized(&tensors, |stem, shape| (fp4(stem, shape, (all, end), &mut noise), Vec::new()));
-        // Norms of 1 and embeddings that differ.
+        // Norms of 1, and embeddings that differ.
         let mut stored = stored;
         stored.retain(|(name, ..)| !name.ends_with(".bias"));
         for (at, tensor) in stored.iter_mut().filter(|tensor| tensor.1 == DType::BF16).enumerate() {

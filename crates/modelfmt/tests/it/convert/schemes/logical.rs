@@ -1,4 +1,4 @@
-//! Commands that take a weight as one tensor although it is stored as several: `extract`, `diff`.
+//! Commands that treat a weight as one tensor although it is stored as several: `extract`, `diff`.
 
 use modelfmt::diff::{Diff, diff};
 use modelfmt::extract::{ExtractAllAs, ExtractAs, ExtractOptions, extract, extract_all};
@@ -12,7 +12,7 @@ use super::{Gptq, NAMES, Noise, SMALL, assert_equal, config, f32s, folder_of, gp
 const GPTQ: &str = r#"{"quant_method": "gptq", "bits": 4, "group_size": 32}"#;
 const TEXT: &str = "gptq (u4 in groups of 32)";
 
-/// A model with the weight `a.q_proj.weight`, and its values.
+/// Returns a model with the weight `a.q_proj.weight`, and the values of the weight.
 fn quantized(seed: u64, norm: f32) -> (tempfile::TempDir, Model, Vec<f32>) {
     let (mut tensors, values) = gptq(SMALL, NAMES, &mut Noise::new(seed));
     tensors.push(f32s("norm", &[1], &[norm]));
@@ -60,7 +60,7 @@ fn two_checkpoints_of_one_scheme_are_compared_as_they_are_stored() {
     assert_eq!(names, NAMES[..3]);
     assert!(found.changed.iter().all(|changed| changed.schemes.is_none()));
     assert!(compared(&a, &a).is_same());
-    // Those of two schemes are decoded.
+    // Weights in two different schemes are decoded.
     let case = Gptq { bits: 8, ..SMALL };
     let (mut tensors, _) = gptq(case, NAMES, &mut Noise::new(44));
     tensors.push(f32s("norm", &[1], &[1.0]));
@@ -112,7 +112,7 @@ fn patterns_choose_decoded_weights_and_others() {
     assert_eq!(done.tensors, 2, "{done:?}");
     let made = Model::open(&out).unwrap();
     assert_equal(&values(&made, "a.q_proj.weight"), &expected, "all");
-    // Another weight does not matter, even if nobody could decode it.
+    // Another weight does not matter, even if it cannot be decoded.
     let out = folder.path().join("norm/");
     let kind = ExtractAllAs::Folder(ExtractAs::Npy);
     let marlin = r#"{"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"}"#;

@@ -1,4 +1,5 @@
-//! Checkpoints that come quantized: weights in several tensors are decoded by the formulas that the schemes publish, bit for bit.
+//! Quantized checkpoints: weights in several tensors are decoded by the published formulas of the schemes,
+//! bit for bit.
 
 mod bitsandbytes;
 mod hub;
@@ -12,7 +13,7 @@ use modelfmt_core::{bf16, f16};
 
 use super::common::{T, all, notes, options, safetensors, tensor, try_convert};
 
-/// Numbers without a pattern, the same ones at each run.
+/// Numbers without a pattern, which are the same in each run.
 struct Noise(u64);
 
 impl Noise {
@@ -50,7 +51,7 @@ fn bytes(name: &'static str, dtype: DType, shape: &[u64], bytes: Vec<u8>) -> T {
     T { name, dtype, shape: shape.to_vec(), bytes }
 }
 
-/// Floats of 16 bits, and the values that they have.
+/// Returns 16-bit floats, and their values.
 fn halves(name: &'static str, shape: &[u64], noise: &mut Noise) -> (T, Vec<f32>) {
     let halves: Vec<f16> = (0..shape.iter().product()).map(|_| f16::from_f32(noise.float())).collect();
     let values = halves.iter().map(|half| half.to_f32()).collect();
@@ -65,7 +66,7 @@ fn bfloats(name: &'static str, shape: &[u64], noise: &mut Noise) -> (T, Vec<f32>
     (T { name, dtype: DType::BF16, shape: shape.to_vec(), bytes }, values)
 }
 
-/// A folder with a model and these files of JSON.
+/// Returns a folder with a model and these JSON files.
 fn folder(tensors: &[T], files: &[(&str, &str)]) -> (tempfile::TempDir, Model) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
@@ -93,7 +94,7 @@ fn assert_equal(found: &[f32], expected: &[f32], what: &str) {
     }
 }
 
-/// Decodes the one weight of a model to each dtype and compares.
+/// Decodes the only weight of a model to each dtype and compares.
 fn check(model: &Model, name: &str, shape: &[u64], expected: &[f32], what: &str) {
     for (dtype, rounded) in [
         (DType::F32, expected.to_vec()),
@@ -146,14 +147,14 @@ fn pack_rows(numbers: &[u32], outputs: usize, bits: usize) -> Vec<u32> {
     words
 }
 
-/// Packs numbers along the last dimension of a matrix with so many rows.
+/// Packs numbers along the last dimension of a matrix with this many rows.
 fn pack_columns(numbers: &[u32], rows: usize, bits: usize) -> Vec<u32> {
     let columns = numbers.len() / rows;
     let pack = |row: usize| pack_rows(&numbers[row * columns..][..columns], 1, bits);
     (0..rows).flat_map(pack).collect()
 }
 
-/// What is different in GPTQ checkpoints.
+/// A variant of GPTQ checkpoints.
 #[derive(Clone, Copy, Debug)]
 struct Gptq {
     pub bits: u64,
@@ -165,7 +166,7 @@ struct Gptq {
     pub is_v2: bool,
 }
 
-/// The tensors of a weight and its values. `names` are those of the four tensors.
+/// Returns the tensors of a weight, and its values. `names` are the names of the four tensors.
 fn gptq(case: Gptq, names: [&'static str; 4], noise: &mut Noise) -> (Vec<T>, Vec<f32>) {
     let Gptq { bits, inputs, outputs, .. } = case;
     let size = case.group.unwrap_or(inputs);
@@ -233,7 +234,7 @@ fn gptq_is_decoded() {
     }
 }
 
-/// More than is converted at once, and what another file says about it.
+/// More values than are converted at once, and the statements of another file about them.
 #[test]
 fn a_large_weight_is_decoded_in_pieces() {
     let case = Gptq {
@@ -330,24 +331,25 @@ fn what_does_not_fit_the_scheme_is_refused_by_name() {
         let found = stated(text);
         assert!(found.contains("a.q_proj.weight") && found.contains(why), "{text}: {found}");
     }
-    // Sizes of groups that the shapes contradict: half, twice and all of the columns; and one group for all of them.
+    // Group sizes that the shapes contradict: half, twice and all of the columns; and one group for all of
+    // them.
     let (whole, _) = gptq(Gptq { group: None, ..SMALL }, NAMES, &mut Noise::new(4));
-    for (tensors, said, size, groups) in [
+    for (tensors, group_size, size, groups) in [
         (&good, "16", 16, 2),
         (&good, "64", 64, 2),
         (&good, "-1", 64, 2),
         (&good, "0", 0, 2),
         (&whole, "32", 32, 1),
     ] {
-        let text = format!(r#"{{"quant_method": "gptq", "bits": 4, "group_size": {said}}}"#);
+        let text = format!(r#"{{"quant_method": "gptq", "bits": 4, "group_size": {group_size}}}"#);
         let (_folder, model) = folder_of(tensors, &config(&text));
         let found = refused(&model);
         let why = format!(
             "config.json says groups of {size} columns, and the shapes say {groups} groups of 64 columns"
         );
-        assert!(found.contains("a.q_proj.weight") && found.contains(&why), "{said}: {found}");
+        assert!(found.contains("a.q_proj.weight") && found.contains(&why), "{group_size}: {found}");
     }
-    // Tensors that do not fit together, and numbers of groups that there are not.
+    // Tensors that do not fit together, and group numbers that do not exist.
     let gptq_config = config(r#"{"quant_method": "gptq", "bits": 4, "group_size": 32}"#);
     let with = |change: &dyn Fn(&mut Vec<T>)| {
         let mut tensors = good.clone();
@@ -376,7 +378,7 @@ fn what_does_not_fit_the_scheme_is_refused_by_name() {
     assert!(found.contains("a matrix is needed"), "{found}");
 }
 
-/// Rules go by the name of the weight, and without one nothing changes.
+/// Rules match the name of the weight, and without a rule nothing changes.
 #[test]
 fn rules_decide_what_is_decoded() {
     let mut noise = Noise::new(5);
@@ -398,7 +400,7 @@ fn rules_decide_what_is_decoded() {
     assert_eq!((made.tensor_count(), notes(&done).len()), (8, 0), "{:?}", notes(&done));
 }
 
-/// The programs say what is done.
+/// The programs list the steps.
 #[test]
 fn a_dry_run_prints_the_steps() {
     let (tensors, _) = gptq(SMALL, NAMES, &mut Noise::new(6));
@@ -425,7 +427,8 @@ fn a_dry_run_prints_the_steps() {
     );
 }
 
-/// Tensors of any types and shapes with the names of the schemes, and configs that lie, are decoded or refused.
+/// Tensors of any types and shapes with the names of the schemes, and configs with false statements, are
+/// decoded or refused.
 #[test]
 fn any_tensors_with_such_names_do_no_harm() {
     const ENDS: [&[&str]; 6] = [

@@ -13,7 +13,7 @@ fn norm() -> T {
     tensor("norm", DType::F32, &[3])
 }
 
-/// Rows and columns, in their order.
+/// Returns the positions (row, column) in order.
 fn places(rows: u64, columns: u64) -> impl Iterator<Item = (usize, usize)> {
     (0..rows as usize).flat_map(move |row| (0..columns as usize).map(move |column| (row, column)))
 }
@@ -126,13 +126,13 @@ fn packed_numbers_are_decoded() {
             }
         }
     }
-    // The shapes say the width, too; -1 says that the groups are in order.
+    // The shapes also show the width; -1 means that the groups are in order.
     let case = Packed { bits: 4, rows: 24, columns: 64, group: Some(32), has_zeros: false, act_order: false };
     let (mut all, expected) = packed(&case, &mut noise);
     all.push(i32s("w.weight_g_idx", &[64], vec![u32::MAX; 64]));
     let (_folder, model) = folder(&all, &[]);
     check(&model, "w.weight", &[24, 64], &expected, "without a config");
-    // What lies is refused.
+    // False statements are refused.
     all[2] = bytes(
         "w.weight_shape",
         DType::I64,
@@ -227,7 +227,7 @@ fn mxfp4_is_decoded() {
         let code = if column.is_multiple_of(2) { byte & 15 } else { byte >> 4 };
         e2m1(code) * 2.0_f32.powi(i32::from(powers[row * 2 + column / 32]) - 127)
     };
-    // Of compressed-tensors.
+    // MXFP4 of compressed-tensors.
     let tensors = [
         bytes("w.weight_packed", DType::U8, &[2 * rows, columns / 2], numbers.clone()),
         bytes("w.weight_scale", DType::U8, &[2 * rows, columns / 32], powers.clone()),
@@ -235,7 +235,7 @@ fn mxfp4_is_decoded() {
     ];
     let expected: Vec<f32> = places(2 * rows, columns).map(|(row, column)| value(row, column)).collect();
     check(&folder(&tensors, &[]).1, "w.weight", &[2 * rows, columns], &expected, "mxfp4");
-    // Of experts, whose matrices are stored as they are multiplied.
+    // MXFP4 of experts, whose matrices are stored in the order of multiplication.
     let tensors = [
         bytes("experts.w_blocks", DType::U8, &[2, rows, columns / 32, 16], numbers.clone()),
         bytes("experts.w_scales", DType::U8, &[2, rows, columns / 32], powers.clone()),
@@ -257,7 +257,7 @@ fn halves_are_scales_too() {
     let expected: Vec<f32> =
         numbers.iter().enumerate().map(|(at, number)| number * factors[at / 2]).collect();
     check(&folder(&tensors, &[]).1, "w.weight", &[4, 2], &expected, "f16");
-    // Scales that are for no part of the weight.
+    // Scales that belong to no part of the weight.
     let wrong = [tensors[0].clone(), halves("w.weight_scale", &[3, 1], &mut noise).0];
     let found = refused(&folder(&wrong, &[]).1);
     assert!(found.contains("scales of shape [3, 1] do not fit its shape [4, 2]"), "{found}");

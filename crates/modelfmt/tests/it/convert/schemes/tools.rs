@@ -1,4 +1,4 @@
-//! Checkpoints by the published tools become what these tools decode, bit for bit.
+//! Checkpoints made by the published tools are decoded to the same values as by these tools, bit for bit.
 
 use std::path::Path;
 
@@ -7,12 +7,13 @@ use modelfmt::{DType, Format, Model};
 use super::super::common::{all, try_convert};
 use super::{assert_equal, to, values};
 
-/// Decodes what a tool has made to each type that the tool decodes it to. Returns the number of comparisons.
+/// Decodes the output of a tool to each type that the tool itself can decode it to. Returns the number of
+/// comparisons.
 fn compare(tool: &str) -> Option<usize> {
     compare_as(tool, |value| value)
 }
 
-/// The same after a change of both sides.
+/// Does the same, and changes the values on both sides first.
 fn compare_as(tool: &str, change: fn(f32) -> f32) -> Option<usize> {
     let folder = tempfile::tempdir().unwrap();
     let made = folder.path().join("made");
@@ -27,7 +28,7 @@ fn compare_as(tool: &str, change: fn(f32) -> f32) -> Option<usize> {
     Some(compared)
 }
 
-/// Compares one weight, if the tool decodes it to that type.
+/// Compares one weight, if the tool can decode it to this type.
 fn equals(folder: &Path, dtype: DType, change: fn(f32) -> f32, what: &str) -> bool {
     let expected = folder.join(format!("{dtype}.safetensors"));
     if !expected.exists() {
@@ -59,7 +60,7 @@ fn auto_awq() {
 
 #[test]
 fn bitsandbytes() {
-    // On processors without AVX-512, its own kernel makes -0 of a zero of FP4.
+    // On processors without AVX-512, the tool's own kernel decodes a zero of FP4 to -0.
     assert!(compare_as("bitsandbytes", |value| value + 0.0).is_none_or(|compared| compared == 61));
 }
 
@@ -70,7 +71,7 @@ fn compressed_tensors() {
 
 #[test]
 fn modelopt() {
-    // Its table has no negative zero.
+    // The tool's table has no negative zero.
     let change = |value: f32| value + 0.0;
     assert!(compare_as("modelopt", change).is_none_or(|compared| compared == 6));
 }
