@@ -24,6 +24,7 @@ const PACKAGES: &[&str] = &[
     "safetensors==0.8.0",
     "mypy>=1.18,<3",
     "openinfer-oinf==0.1.1",
+    "ztensor==2.1.2",
     "auditwheel>=6,<7",
     "distributed==2026.8.0",
     "fsspec>=2025,<2027",

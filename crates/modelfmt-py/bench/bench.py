@@ -1,4 +1,4 @@
-"""How fast the package is beside safetensors and gguf-py: each row alternates, and the result is the median of the rounds' ratios.
+"""Compares the speed of the package with safetensors, gguf-py, ztensor and numpy. Each row runs both in turn; the result is the median of the ratios.
 
 `cargo xtask bench --python` runs it over a release build, and puts the table into docs/PERFORMANCE.md with `--write`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import os
 import statistics
 import subprocess
@@ -104,6 +105,9 @@ def rows(folder: Path, sizes: Sizes) -> Iterator[Row | Memory]:
     what = f"open and list {sizes.many:,} tensors"
     same_names = lambda a, b: sorted(a) == sorted(b)  # noqa: E731
     yield Row(what, "safetensors", 1, open_ours, lambda: list(safetensors.safe_open(many, "np").keys()), same_names)
+    ztensor = imported("ztensor")
+    if ztensor is not None:
+        yield Row(what, "ztensor", 1, open_ours, lambda: list(ztensor.open(many)), same_names)
     gguf = gguf_reader()
     if gguf is not None:
         theirs = lambda: [tensor.name for tensor in gguf(many_gguf).tensors]  # noqa: E731
@@ -128,6 +132,16 @@ def rows(folder: Path, sizes: Sizes) -> Iterator[Row | Memory]:
     yield Row(f"all tensors, {total}, copied", "safetensors", 1.3, lambda: modelfmt.load(large), their_load, equal)
     mapped = lambda: dict(modelfmt.open(large, mmap=True))  # noqa: E731
     yield Row(f"all tensors, {total}, without a copy", "safetensors", 10, mapped, their_load, equal)
+    ztensor_numpy = imported("ztensor.numpy")
+    if ztensor_numpy is not None:
+        theirs_mapped = lambda: ztensor_numpy.load_file(large)  # noqa: E731
+        yield Row(f"all tensors, {total}, without a copy", "ztensor", 1, mapped, theirs_mapped, equal)
+    archive = str(folder / "large.npz")
+    np.savez(archive, **matrices)
+    yield Row(
+        f"all arrays of an .npz, {total}, copied", "numpy", 1, lambda: modelfmt.load(archive),
+        lambda: dict(np.load(archive)), equal,
+    )  # fmt: skip
     rows_of = max(1, shape[0] // 100)
     name = next(iter(matrices))
     ours = modelfmt.open(large)
@@ -167,12 +181,17 @@ def torch_rows(folder: Path, sizes: Sizes) -> Iterator[Row | Memory]:
         yield torch_memory(folder, sizes)
 
 
-def gguf_reader() -> Any:
+def imported(module: str) -> Any:
+    """A module, or None if it is not installed."""
     try:
-        from gguf import GGUFReader
+        return importlib.import_module(module)
     except ImportError:
         return None
-    return GGUFReader
+
+
+def gguf_reader() -> Any:
+    gguf = imported("gguf")
+    return None if gguf is None else gguf.GGUFReader
 
 
 class Memory(NamedTuple):

@@ -28,7 +28,7 @@ pub(super) fn same_values(
 ) -> Result<Model> {
     let not_editable = |why: String| Error::NotEditable { path: path.to_owned(), why };
     let after = preview(path, old, new)
-        .map_err(|error| not_editable(format!("it could not be read after that: {error}")))?;
+        .map_err(|error| not_editable(format!("after the edit it could not be read: {error}")))?;
     if after.format() != model.format() {
         return Err(not_editable(OTHERS.to_owned()));
     }
@@ -36,7 +36,7 @@ pub(super) fn same_values(
     Ok(after)
 }
 
-const OTHERS: &str = "it would not hold the same tensors after that";
+const OTHERS: &str = "after the edit it would not have the same tensors";
 
 /// Checks that the file would have the same tensors.
 pub(super) fn is_same(
@@ -73,7 +73,7 @@ pub(super) fn is_same(
         if is_same != Some(true) {
             let why = AnyError::NotFound { name: name.to_owned() };
             return Err(format!(
-                "a tensor would not be what it was after that ({why}); metadata that say what values are cannot be edited"
+                "the edit would change a tensor ({why}); metadata that define what values mean cannot be edited"
             ));
         }
     }

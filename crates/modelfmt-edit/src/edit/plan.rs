@@ -8,7 +8,7 @@ use modelfmt_core::source::{FileSource, FileVersion, folder_of};
 use modelfmt_core::value::Object;
 
 use super::fault::{Versions, failed, opened, version};
-use super::requested::{RequestedMetadata, misspelled};
+use super::requested::{RequestedMetadata, missed_by_llama_cpp, misspelled};
 use super::set::SetEdit;
 use super::signing::{self, Signing};
 use super::{Edit, EditMethod, EditOptions, Target, check};
@@ -105,6 +105,7 @@ impl Edit {
         let names = names(&model, options, &dropped)?;
         let given = RequestedMetadata::new(&model, options, &names)?;
         notes.extend(misspelled(&model, options)?);
+        notes.extend(missed_by_llama_cpp(&model, &given.unset)?);
         notes.extend(of_hub_folder(&model, options));
         let unset = given.removed;
         let signing = Signing::new(&model, options)?;
@@ -213,7 +214,9 @@ fn several(
 fn editor(path: &Path, format: Format) -> Result<EditFile> {
     let editor = format.fns().and_then(|fns| fns.edit);
     editor.ok_or_else(|| {
-        let why = format!("{format} is only read; convert it, to edit what comes of it");
+        let why = format!(
+            "{format} is only read, so it cannot be edited; convert it to another format, and edit the result"
+        );
         Error::NotEditable { path: path.to_owned(), why }
     })
 }

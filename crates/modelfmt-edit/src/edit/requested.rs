@@ -116,6 +116,25 @@ pub(super) fn misspelled(model: &Model, options: &EditOptions) -> Result<Vec<Not
     Ok(new.filter_map(note).collect())
 }
 
+/// Returns a note for each removed key without which llama.cpp does not load a GGUF file.
+pub(super) fn missed_by_llama_cpp(model: &Model, unset: &[String]) -> Result<Vec<Note>> {
+    const NEEDED: [&str; 3] = ["general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.tokens"];
+    const NEEDED_OF_ARCHITECTURE: [&str; 4] =
+        [".attention.head_count", ".block_count", ".context_length", ".embedding_length"];
+    let is_gguf = model.format().capabilities().metadata == Metadata::TypedLists;
+    let is_needed = |key: &str| {
+        NEEDED.contains(&key) || NEEDED_OF_ARCHITECTURE.iter().any(|suffix| key.ends_with(suffix))
+    };
+    let needed: Vec<&String> = unset.iter().filter(|key| is_gguf && is_needed(key)).collect();
+    if needed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own = json_of(model)?;
+    let removed = needed.into_iter().filter(|key| own.get(key).is_some());
+    let note = |key: &String| format!("llama.cpp does not load a GGUF file without {:?}", Shortened(key));
+    Ok(removed.map(|key| Note::from(note(key))).collect())
+}
+
 /// Checks whether two keys differ in at most a fifth of their characters. Keys that differ only in digits are
 /// different on purpose.
 fn is_almost(key: &str, other: &str) -> bool {

@@ -207,7 +207,7 @@ impl SetEdit {
             news.insert(listing.name.clone(), text);
         }
         let why = |error: &dyn std::fmt::Display| {
-            CheckFault::Why(format!("it could not be read after that: {error}"))
+            CheckFault::Why(format!("after the edit it could not be read: {error}"))
         };
         let files = shared_files(Previewed { folder: Folder::containing(&self.index), news });
         let source = files.open(&name).map_err(|error| why(&error))?;
@@ -233,7 +233,7 @@ impl SetEdit {
         let same = after.format() == model.format() && after.tensor_count() == model.tensor_count();
         match same && model.tensors().enumerate().all(is_same) {
             true => Ok(()),
-            false => Err(CheckFault::Why("it would not hold the same tensors after that".to_owned())),
+            false => Err(CheckFault::Why("after the edit it would not have the same tensors".to_owned())),
         }
     }
 

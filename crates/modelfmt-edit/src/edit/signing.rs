@@ -32,9 +32,10 @@ impl Signing {
     pub(super) fn new(model: &Model, options: &EditOptions) -> Result<Option<Self>> {
         if options.sign.is_empty() {
             return match options.revision {
-                Some(_) => {
-                    Err(Error::usage(Choice::Sign, "is needed for a revision, which a signer vouches for"))
-                }
+                Some(_) => Err(Error::usage(
+                    Choice::Sign,
+                    "is needed with a revision, because the revision is part of a signature",
+                )),
                 None => Ok(None),
             };
         }

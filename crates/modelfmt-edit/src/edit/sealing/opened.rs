@@ -60,7 +60,7 @@ impl Opened {
         if !self.reader()?.index().flags().contains(Flags::SHARDED) {
             return Ok(());
         }
-        let why = "it is a shard, of which its manifest says the size; name the manifest";
+        let why = "it is a shard, and its manifest states its size; name the manifest instead";
         Err(Error::NotEditable { path: self.path.clone(), why: why.to_owned() })
     }
 }

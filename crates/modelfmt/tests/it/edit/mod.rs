@@ -571,6 +571,27 @@ fn a_value_keeps_its_type_or_a_note_says_so() {
     assert!(set("n", Value::from("x"))[0].contains("had the type i32 and has string now"));
 }
 
+#[cfg(feature = "gguf")]
+#[test]
+fn a_note_names_each_removed_key_that_llama_cpp_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.gguf");
+    let keys: Object = [("general.architecture", "llama"), ("general.name", "x"), ("llama.block_count", "1")]
+        .map(|(key, value)| (key, Value::from(value)))
+        .into_iter()
+        .collect();
+    modelfmt::save(&path, [("w", View::new(&[1.0f32], [1]).unwrap())], &keys).unwrap();
+    let mut options = EditOptions::default();
+    options.unset = vec!["general.*".to_owned(), "llama.block_count".to_owned()];
+    let notes = edit(&path, &options, &Execution::default()).unwrap().notes;
+    let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        notes,
+        ["general.architecture", "llama.block_count"]
+            .map(|key| format!("llama.cpp does not load a GGUF file without {key:?}"))
+    );
+}
+
 /// Returns the number of read calls of this thread.
 #[cfg(target_os = "linux")]
 fn reads() -> u64 {
