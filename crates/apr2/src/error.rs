@@ -235,7 +235,9 @@ pub enum SealFault {
     #[error("SealKeyCommitment: what was unwrapped is not the key that the file was encrypted with")]
     KeyCommitment,
     /// Somebody without the key has changed the slots.
-    #[error("SealKeysMac: the list of who can open the file was changed by somebody who cannot")]
+    #[error(
+        "SealKeysMac: the list of people who can open the file was changed by somebody who cannot open it"
+    )]
     KeysMac,
     /// Somebody without the key has changed the content.
     #[error("SealStatementMac: header, metadata, index or digests were changed by somebody without the key")]

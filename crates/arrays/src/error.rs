@@ -103,7 +103,7 @@ pub enum Fault {
     },
     /// The CRC-32 does not match.
     #[error(
-        "has the CRC-32 {found:08x}, but the directory says {stated:08x}: it is damaged, or its writer did not compute it, as torch can be told; --no-verify reads it"
+        "has the CRC-32 {found:08x}, but the directory says {stated:08x}: it is damaged, or its writer did not compute it (torch has an option for that); to read it anyway, use --no-verify"
     )]
     Crc {
         /// The CRC of the bytes.

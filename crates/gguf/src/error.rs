@@ -52,7 +52,7 @@ pub enum Fault {
     },
     /// The file is part of a split, but its name is not the name of such a file.
     #[error(
-        "the file is one of a split of {count} files, and its name is not NAME-00001-of-{count:05}.gguf or that of another of them"
+        "the file is one of a split of {count} files, but its name is not of the form NAME-00001-of-{count:05}.gguf"
     )]
     SplitName {
         /// The number of files of the split, as the file states it.

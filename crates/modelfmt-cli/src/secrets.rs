@@ -82,7 +82,7 @@ pub(crate) fn seal(encrypts: bool, how: &ConvertOptionArgs) -> Result<Option<Sea
             || sealing.hide_index
             || old.count() > 0
         {
-            let why = "OUT is not to be encrypted; --seal does that. Without it --passphrase-file and --key-file open IN";
+            let why = "these options need --seal, which encrypts OUT; without it, --passphrase-file and --key-file open IN";
             return Err(Failure::Usage(format!(
                 "--to-recipient, --key-id, --hide-index, --old-passphrase-file, --old-key-file: {why}"
             )));
@@ -100,7 +100,7 @@ pub(crate) fn seal(encrypts: bool, how: &ConvertOptionArgs) -> Result<Option<Sea
     }
     if sealing.revision.is_some() && sealing.sign.is_empty() {
         return Err(Failure::Usage(
-            "--revision: it is what a signer vouches for; give --sign too".to_owned(),
+            "--revision: the revision is part of a signature; give --sign too".to_owned(),
         ));
     }
     let mut options = SealOptions::new().hide_index(sealing.hide_index);

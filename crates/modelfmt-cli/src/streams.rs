@@ -159,7 +159,7 @@ pub(crate) fn verify_signed(
     match place(path)? {
         Place::Path(path) => Ok(open.options()?.verify_signed(path, level, keys, signatures, work)),
         _ => {
-            let why = "a signature is looked for beside a file of this machine; download both first";
+            let why = "only the signature of a local file can be checked; download the file and its signature first";
             Err(Failure::Usage(format!("--key: {}: {why}", shown(path).display())))
         }
     }
@@ -207,7 +207,7 @@ fn stream(path: &Path) -> Result<Option<FileSource>> {
             return Err(Failure::Usage("-: standard input is a terminal; send a model into it".to_owned()));
         }
         if stdio::had_secret() {
-            let why = "-: standard input had a key or a passphrase, and is read once; name the model's file";
+            let why = "-: a key or a passphrase was already read from standard input; name the model's file";
             return Err(Failure::Usage(why.to_owned()));
         }
         stdin().map_err(failed)?

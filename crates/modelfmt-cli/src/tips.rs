@@ -46,7 +46,7 @@ const MISSING: &[(&str, &str)] = &[
     ("--key <KEY>", "to make a key: modelfmt keygen --type p256 -o KEY"),
     (
         "--type <TYPE>",
-        "p256 signs any file or folder, ed25519 signs inside APR2 files, and x25519 is for who opens encrypted ones",
+        "p256 signs any file or folder, ed25519 signs inside APR2 files, and x25519 is for people who open encrypted ones",
     ),
 ];
 

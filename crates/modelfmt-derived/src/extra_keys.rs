@@ -65,7 +65,7 @@ fn files(model: &Model, notes: &mut Vec<Note>) -> BTreeMap<String, Vec<u8>> {
     for (name, max_len) in file_names() {
         match config::file(model.sidecars(), name, max_len) {
             Ok(found) => files.extend(found.map(|bytes| (name.to_owned(), bytes))),
-            Err(why) => notes.push(Note::from(format!("{name} does not travel in the GGUF: {why}"))),
+            Err(why) => notes.push(Note::from(format!("{name} is not stored in the GGUF: {why}"))),
         }
     }
     files

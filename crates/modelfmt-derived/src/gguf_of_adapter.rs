@@ -25,7 +25,7 @@ pub(crate) fn mapped(model: &Model, options: &ConvertOptions) -> Result<Option<(
     let is_one = peft::is_adapter(model);
     match &options.tensors.base {
         Some(_) if !is_one => {
-            let why = "it is no adapter of PEFT, and only these have a base".to_owned();
+            let why = "it is not a PEFT adapter, and only PEFT adapters have a base".to_owned();
             Err(Error::Unmapped { path: model.path().to_owned(), why, help: None })
         }
         _ if !is_one => Ok(None),

@@ -148,8 +148,8 @@ impl Folder<'_> {
         }
         let is_remote = self.model.path().to_string_lossy().contains("://");
         if is_remote && self.model.tensors().any(|info| modelfmt_rules::presets::has_other_name(info.name)) {
-            let why = "what is beside the weights of a folder of the hub is not read from a URL; \
-                       `modelfmt fetch URL FOLDER/` gets the files, and the folder can be converted";
+            let why = "config.json and the tokenizer are not read from a URL; \
+                       download the files with `modelfmt fetch URL FOLDER/`, and convert FOLDER";
             let help = Some(Choice::Map);
             return Err(Error::Unmapped { path: self.model.path().to_owned(), why: why.to_owned(), help });
         }
@@ -201,7 +201,7 @@ impl Folder<'_> {
             match pooling(&text).map_err(|error| self.failed(&error))? {
                 Some(kind) => keys.push((format!("{}.pooling_type", map.architecture()), kind)),
                 None => notes.push(Note::from(format!(
-                    "llama.cpp does not pool as {POOLING} says, so nothing is said of it"
+                    "llama.cpp does not support the pooling of {POOLING}, so it is left out"
                 ))),
             }
         }

@@ -202,7 +202,7 @@ impl Mapper<'_> {
         }
         for (key, why) in listed.into_iter().filter(|(key, _)| !required.contains(&key.as_str())) {
             if let Some(value) = keys.remove(&key) {
-                notes.push(format!("{key} is kept aside, for the way back: it {why}"));
+                notes.push(format!("{key} is stored separately, for a conversion back: it {why}"));
                 reserved.aside.insert(key, value);
             }
         }
@@ -316,7 +316,7 @@ impl Mapper<'_> {
         let quants = if self.target.quants { &[][..] } else { &tensors.quants };
         let loss = |(name, _): &(String, Quant)| {
             let why = format!(
-                "{} has no scales beside values, and without them its numbers are others",
+                "{} cannot store scales with values, and without scales the values are wrong",
                 self.target.format
             );
             let remedy = Remedy::Dequantize(DType::F32);
@@ -443,9 +443,9 @@ fn take_files(metadata: &mut Metadata, keys: &mut Object, files: Vec<String>) {
 /// object.
 fn reserve(metadata: &mut Metadata, mut reserved: Reserved, is_text: bool) {
     if let Some(own) = metadata.keys.remove(KEY) {
-        metadata
-            .notes
-            .push(format!("{KEY} is kept aside, for the way back: what modelfmt keeps has that key"));
+        metadata.notes.push(format!(
+            "{KEY} is stored separately, for a conversion back, because modelfmt itself uses that key"
+        ));
         reserved.aside.insert(KEY, own);
     }
     let object = reserved.to_object();
@@ -497,7 +497,9 @@ fn left_out(removed: &[(String, Value)], keys: &Object, stem: &str) -> Vec<Strin
     };
     let note = |(key, value): &(String, Value)| {
         let text = json::to_string(value).unwrap_or_default();
-        format!("{key} {text} is left out: an earlier conversion put it in, the model itself does not say it")
+        format!(
+            "{key} {text} is left out: an earlier conversion added it, and it is not from the model itself"
+        )
     };
     removed.iter().filter(is_news).map(note).collect()
 }

@@ -75,7 +75,7 @@ impl Joiner<'_> {
                 Some(known) if is_required_key(&key) && is_placeholder(&key, known) => {
                     all.insert(key, value);
                 }
-                Some(_) => self.lose(kind, &key, "says something else than a model before it"),
+                Some(_) => self.lose(kind, &key, "has another value than an earlier model"),
             }
         }
     }

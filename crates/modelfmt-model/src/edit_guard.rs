@@ -16,7 +16,7 @@ impl Files for UneditedFiles {
         if let Some(journal) = modelfmt_write::edit::interrupted_by(&file) {
             let name = journal.file_name().unwrap_or_default().to_string_lossy();
             let text = format!(
-                "an edit of it was interrupted or is still running; {name} has what undoes or completes it, and another edit of it does that first"
+                "an edit of it was interrupted or is still running; the journal {name} can undo or complete it, which the next edit does first"
             );
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
         }

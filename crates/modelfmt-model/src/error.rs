@@ -229,7 +229,7 @@ pub enum Error {
     },
     /// Two models that are to be merged have a tensor with the same name.
     #[error(
-        "{}: tensor {:?}{} is in {} too, and one model has each name once; rename it in one of them",
+        "{}: tensor {:?}{} is in {} too, and a model cannot have two tensors with one name; rename one of them",
         again.display(), Shortened(name), and_others(*others), path.display()
     )]
     NameTwice {
@@ -283,7 +283,7 @@ pub enum Error {
     /// A file has been changed since an edit of it was prepared, by another edit or another program. The edit has changed nothing.
     #[error(
         "{}: it has been changed since the edit was prepared, by another edit or another program; this edit has changed nothing, and \
-         the file is as the other one left it; edit it again",
+         the other change was kept; run the edit again",
         path.display()
     )]
     EditConflict {
@@ -300,8 +300,8 @@ pub enum Error {
     },
     /// The caller asks for a signature or gives a decryption key, but files of this format contain neither.
     #[error(
-        "{}: this is {format}, which has no signature and no encryption inside, as only APR2 has; give no key for it, \
-         or check a local copy by the signature beside it, FILE.sig",
+        "{}: this is {format}, and only APR2 files can be encrypted or signed inside; leave out the key, \
+         or check a local copy that has a signature file, FILE.sig",
         path.display()
     )]
     NotSealable {
@@ -370,7 +370,7 @@ fn summary(unsupported: &[Unsupported], words: &dyn Words) -> String {
     }
     let remedies = unsupported.iter().filter_map(|item| item.remedy);
     let remedies: BTreeSet<String> = remedies.map(|remedy| words.remedy(remedy)).collect();
-    let helps = if remedies.is_empty() { "" } else { "; what helps: " };
+    let helps = if remedies.is_empty() { "" } else { "; options that help: " };
     let remedies: Vec<String> = remedies.into_iter().collect();
     format!("{} items{helps}{}", unsupported.len(), remedies.join(", "))
 }
@@ -477,7 +477,7 @@ impl Error {
                     }
                     Some(Choice::Base) => {
                         format!(
-                            "; {} FOLDER names that of its base, with a config.json",
+                            "; {} FOLDER names the folder of its base, which must have a config.json",
                             words.choice(Choice::Base)
                         )
                     }
@@ -498,7 +498,7 @@ impl Error {
             }
             Self::Usage { choice, why, remedy: None } => format!("{}: {why}", words.choice(*choice)),
             Self::Usage { choice, why, .. } => {
-                format!("{}: {why}; what helps: {remedy}", words.choice(*choice))
+                format!("{}: {why}; use {remedy}", words.choice(*choice))
             }
             Self::IdleRule { path, rule, why } => {
                 format!("{}: {}: finds nothing to act on: {why}", path.display(), rule.in_words(words))
@@ -520,7 +520,7 @@ impl Error {
             Self::Interrupted { path, journal } => {
                 let (path, journal) = (path.display(), journal.display());
                 format!(
-                    "{path}: an edit of it was interrupted or is still running; {journal} has what undoes or completes it, and {remedy} does that"
+                    "{path}: an edit of it was interrupted or is still running; the journal {journal} can undo or complete it; use {remedy}"
                 )
             }
             Self::NoMatch { path, choice, pattern } => {
@@ -528,7 +528,7 @@ impl Error {
                 format!("{path}: {choice} {pattern}: no tensor has a matching name; {remedy} lists the names")
             }
             Self::File { path, error } if self.remedy() == Some(Remedy::Unlock) => {
-                format!("{}: {error}; what helps: {remedy}", path.display())
+                format!("{}: {error}; use {remedy}", path.display())
             }
             Self::File { path, error } if self.remedy() == Some(Remedy::FetchAgain) => {
                 format!("{}: {error}; if you downloaded it, {remedy}", path.display())

@@ -49,7 +49,7 @@ impl OpenOptions {
 pub(crate) fn add(report: &mut Report, verified: modelfmt_oms::Result<Verified>) {
     match verified {
         Ok(verified) => {
-            let by = format!("by the key {}, which was named", verified.key_id);
+            let by = format!("by the trusted key {}", verified.key_id);
             report.add("signature", Vec::new(), by);
             let files = format!("{} file{}", verified.files, if verified.files == 1 { "" } else { "s" });
             let mut unknown = Vec::new();

@@ -93,7 +93,7 @@ fn answer<'py>(py: Python<'py>, edited: Edited, signature: Option<&Path>) -> PyR
 fn signers(path: &Path, keys: &Bound<'_, PyAny>, options: &mut EditOptions) -> PyResult<Option<PrivateKey>> {
     let (py, keys) = (keys.py(), listed(keys)?);
     if options.is_empty() {
-        let why = "sign: it signs what is changed, and nothing is to be; modelfmt.sign signs a file as it is";
+        let why = "sign: it signs the changed file, but you asked for no change; to sign the file as it is, use modelfmt.sign";
         return Err(refuse(py, "usage", why));
     }
     if signed::is_inside(path) {

@@ -72,7 +72,7 @@ pub(crate) fn sign_changed(
     signed.map(|signed| signed.path).map_err(|error| {
         let why = with_causes(&error);
         let text = format!(
-            "{}: it has been changed as you asked, but could not be signed: {why}; modelfmt.sign with overwrite=True signs it",
+            "{}: the file was changed, but could not be signed: {why}; modelfmt.sign with overwrite=True signs it",
             path.display()
         );
         of_signature_saying(py, &error, text)
@@ -91,7 +91,7 @@ fn judged(options: SignOptions, judge: &OpenOptions) -> SignOptions {
 /// Returns the single key for a signature next to a file; `keyword` is the keyword for it.
 fn one_key(py: Python<'_>, keyword: &str, keys: &[Bound<'_, PyAny>]) -> PyResult<PrivateKey> {
     let [key] = keys else {
-        let why = "a signature beside a file is by one key; for more, sign copies of their own";
+        let why = "a signature file (.sig) is by one key; to sign with several keys, make a copy of the file for each";
         return Err(refuse(py, "usage", &format!("{keyword}: {why}")));
     };
     private_key(key)

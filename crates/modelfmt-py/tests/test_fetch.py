@@ -59,7 +59,7 @@ def test_errors(served, tmp_path):
     out.write_bytes(b"mine")
     with pytest.raises(FileExistsError, match="overwrite=True"):
         modelfmt.fetch(url, out)
-    with pytest.raises(FileExistsError, match="no damaged copy"):
+    with pytest.raises(FileExistsError, match="not a damaged copy"):
         modelfmt.fetch(url, out, pin=pin)
     assert out.read_bytes() == b"mine"
     modelfmt.fetch(url, out, overwrite=True)

@@ -95,7 +95,7 @@ def test_mistakes(tmp_path, saved):
         modelfmt.keygen(tmp_path / "none" / "key.pem", "p256")
     with pytest.raises(modelfmt.UsageError, match="pin"):
         modelfmt.open(saved, pin="md5:12")
-    with pytest.raises(modelfmt.ModelfmtError, match="as only APR2 has"):
+    with pytest.raises(modelfmt.ModelfmtError, match="only APR2 files can be encrypted"):
         modelfmt.open(saved, passphrase="for nothing")
 
 

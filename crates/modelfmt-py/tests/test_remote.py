@@ -216,7 +216,7 @@ def test_what_a_replaced_set_leaves_behind_is_removed(s3, saved):
     many = modelfmt.convert(saved, url, shard_size=300)
     few = modelfmt.convert(saved, url, shard_size=1 << 20, overwrite=True)
     assert len(few.files) == 2 < len(many.files)
-    assert any("is removed: it belonged to what" in note for note in few.notes)
+    assert any("is removed: it belonged to the previous" in note for note in few.notes)
     kept = {file.removeprefix("s3://models/") for file, _ in few.files} | {"again/m-notes.txt"}
     assert {name for name in s3.names() if name.startswith("again/")} == kept
     with pytest.raises(modelfmt.UsageError, match="outboard: it is written beside files"):

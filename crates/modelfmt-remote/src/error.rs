@@ -90,7 +90,7 @@ pub enum Fault {
     Stalled(Duration),
     /// The server sent next to nothing for too long, all tries included.
     #[error(
-        "less than 4 KiB came from the server within {} s, all tries included; --stall-timeout gives it more time",
+        "the server sent less than 4 KiB within {} s, retries included; to wait longer, use --stall-timeout",
         .0.as_secs_f32()
     )]
     Silent(Duration),

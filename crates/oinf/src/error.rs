@@ -121,9 +121,9 @@ pub enum Fault {
     },
     /// OpenInfer's writer has stored the quant payload at another offset than the file says.
     #[error(
-        "is not a quant payload: it stands at byte {0}. OpenInfer's writer has this fault: it stores the values of all tensors \
-         before all quant payloads, and its offsets say otherwise, so values of later tensors are not where the file says either; \
-         write the file again with a writer without the fault"
+        "is not a quant payload: the payload is at byte {0}. This is a bug of OpenInfer's writer: it stores the values of all tensors \
+         before all quant payloads, but its offsets do not, so the values of later tensors are not where the file says either; \
+         write the file again with a writer that does not have this bug"
     )]
     QuantElsewhere(u64),
     /// Quant payloads share bytes, and their lengths add up to more than the length of the file.

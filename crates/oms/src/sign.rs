@@ -189,8 +189,8 @@ fn files(model: &Path, signature: &Path, options: &SignOptions) -> Result<(Vec<F
 }
 
 /// Why a file next to the journal of an edit is not signed.
-const INTERRUPTED: &str = "is what undoes or completes an edit that was interrupted or is still running, so the file beside it is not signed; \
-                           `modelfmt edit` with that file alone, or with the index of its model, does that";
+const INTERRUPTED: &str = "is the journal of an edit that was interrupted or is still running, so the file next to it is not signed; \
+                           to undo or complete the edit, use `modelfmt edit` with that file alone, or with the index of its model";
 
 /// Checks whether the file is the unfinished output of a writer, such as this signature before it is
 /// complete. If other writers have left such files, a later `verify` reports them.

@@ -29,7 +29,7 @@ pub(super) async fn report(
     if index.flags().contains(Flags::SIGNED) {
         report.add_absent(
             "signature",
-            "it is not checked: the key is beside it, and proves nothing about who signed",
+            "it is not checked: its key is in the file too, and so proves nothing about the signer",
         );
     }
     if index.flags().contains(Flags::ENCRYPTED) {

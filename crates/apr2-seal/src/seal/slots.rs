@@ -38,7 +38,7 @@ pub(crate) fn unwrap(slots: &[Slot], access: &Access, uuid: &[u8; 16]) -> Result
         }
     }
     Err(beyond.unwrap_or(SealFault::NoKey(
-        "none of the keys and passphrases that were given opens the file; inspect lists whom it is for",
+        "none of the given keys and passphrases opens the file; `modelfmt inspect` lists who can open it",
     )))
 }
 

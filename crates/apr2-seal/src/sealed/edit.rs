@@ -154,7 +154,7 @@ impl Index {
         let statement = self.statement_of(source, &header, &body)?;
         let is_other = statement != section.statement;
         if is_other && !section.records.is_empty() {
-            let what = "it has signatures already, which hold for its revision as it is";
+            let what = "its signatures cover its revision";
             return Err(unfit(Part::new("the file"), CommonFault::Unchangeable(what)).into());
         }
         let mut keys = parts.keys;

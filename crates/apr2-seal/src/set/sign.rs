@@ -27,9 +27,7 @@ impl SetIndex {
             .seal()
             .ok_or_else(|| unchangeable("the set is not sealed: it has no list of what its shards are"))?;
         let seal = seal.revised(revision);
-        let seal = seal.ok_or_else(|| {
-            unchangeable("the set has signatures already, which hold for its revision as it is")
-        })?;
+        let seal = seal.ok_or_else(|| unchangeable("the signatures of the set cover its revision"))?;
         let refused = |fault: SealFault| unfit(Part::new("manifest"), fault);
         let map = self.shard_map();
         let new = seal.signed_by(keys, self.shards().map(|shard| shard.path), &map).map_err(refused)?;

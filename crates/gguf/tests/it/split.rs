@@ -71,12 +71,12 @@ fn every_rule_is_checked_and_says_which_file() {
         (
             "a name that says nothing",
             vec![("m.gguf", first()), (B, second())],
-            "metadata 1 \"split.count\" at byte 46: the file is one of a split of 2 files, and its name is not NAME-00001-of-00002.gguf or that of another of them",
+            "metadata 1 \"split.count\" at byte 46: the file is one of a split of 2 files, but its name is not of the form NAME-00001-of-00002.gguf",
         ),
         (
             "a name with another count",
             vec![("m-00001-of-00003.gguf", first()), (B, second())],
-            "metadata 1 \"split.count\" at byte 46: the file is one of a split of 2 files, and its name is not NAME-00001-of-00002.gguf or that of another of them",
+            "metadata 1 \"split.count\" at byte 46: the file is one of a split of 2 files, but its name is not of the form NAME-00001-of-00002.gguf",
         ),
         (
             "files in each other's place",

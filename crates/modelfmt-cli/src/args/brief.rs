@@ -44,7 +44,7 @@ const SHORT: [(&str, &str); 18] = [
     ("seal", "APR2: encrypt OUT"),
     ("to-recipient", "APR2: the public key of somebody who can open OUT"),
     ("resume", "With -r: a list of what was ok, which the next run skips"),
-    ("map", "Show a folder of the hub as this map would make it"),
+    ("map", "Show the names and metadata that this map would write"),
     ("norms", "How much each tensor changed; the most changed first"),
 ];
 /// Options of all commands that few people need.

@@ -15,11 +15,11 @@ use super::OpenArgs;
 
 Each file gets a line, followed by what was found. `FAILED` means that a tensor
 holds NaN or an infinity, that an index and its files disagree, or that a chat
-template or a pickle could run code; the exit status is then 1. The others are
-no failures: a value 32,768 times or more beyond half of its tensor (an outlier),
-tensors that are all zero, constant or equal, and characters that nobody sees.
+template or a pickle could run code; the exit status is then 1. Other findings are
+not failures: outliers (at least 32,768 times as large as half of the tensor's
+values), tensors that are all zero, constant or equal, and invisible characters.
 Hashes and checksums are not checked: `verify` does that. Vocabularies and other
-long lists of text are not searched, which is said.")]
+long lists of text are not searched; the output says so.")]
 pub(crate) struct Check {
     /// Model files, indexes of sets, or folders with one of them
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]

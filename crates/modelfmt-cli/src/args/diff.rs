@@ -43,7 +43,7 @@ pub(crate) struct Diff {
     /// Do not compare metadata
     #[arg(long)]
     pub(crate) ignore_metadata: bool,
-    /// Compare values across types: that a type is another one, or a zero has another sign, is no difference
+    /// Compare values across types: another type, or another sign of a zero, does not count as a difference
     #[arg(long)]
     pub(crate) ignore_dtype: bool,
     /// The hash that A must have; given a second time, the hash that B must have: b3:HEX, the BLAKE3 of the whole file; aero:HEX, the BLAKE3 of an

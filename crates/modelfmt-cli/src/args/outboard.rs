@@ -12,7 +12,7 @@ use clap::{Args, ValueHint};
 
 The outboard is FILE.obao4, 0.39 % of the size of FILE; empty for a file of at
 most 16 KiB. FILE can be any file, and is not changed. You need not trust the
-outboard, only the hash: keep it where nobody can change it with the file.")]
+outboard, only the hash: keep the hash where nobody can change it together with FILE.")]
 pub(crate) struct Outboard {
     /// The file
     #[arg(value_hint = ValueHint::FilePath)]

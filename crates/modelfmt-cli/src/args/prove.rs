@@ -16,9 +16,9 @@ use super::{RemoteArgs, SignerArgs, UnlockArgs};
   modelfmt prove base.gguf model.gguf --sign release.pem      writes model.gguf.derivation.json
   modelfmt verify model.gguf --derivation model.gguf.derivation.json --key release.pem.pub
 
-A tensor with a name that BASE has, or that the map of its family gives, is derived
-from that one. A tensor with another name is looked for by the digests of what BASE
-gives. A line begins with `=` for exact, `~` for differs, `+` for what BASE does not
+A tensor whose name is in BASE, or comes from BASE by the map of its family, is derived
+from that tensor. A tensor with another name is looked up by its digest among all that
+BASE gives. A line begins with `=` for exact, `~` for differs, `+` for what BASE does not
 have, and `-` for what DERIVED does not have. Exact tensors are one line for each kind
 of derivation.")]
 pub(crate) struct Prove {

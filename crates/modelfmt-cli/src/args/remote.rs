@@ -17,7 +17,7 @@ pub(crate) struct RemoteArgs {
     #[cfg(feature = "remote")]
     #[arg(long, help_heading = "Reading")]
     pub(crate) no_cache: bool,
-    /// Give up a server from which less than 4 KiB come in this many seconds, all tries included; 60 unless you say otherwise
+    /// Give up on a server that sends less than 4 KiB within this many seconds, retries included; 60 by default
     #[cfg(feature = "remote")]
     #[arg(long, value_name = "SECONDS", help_heading = "Reading", value_parser = crate::units::parse_seconds)]
     pub(crate) stall_timeout: Option<std::time::Duration>,

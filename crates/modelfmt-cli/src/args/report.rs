@@ -18,8 +18,8 @@ use super::{BesideArgs, OpenArgs, RemoteArgs, SignerArgs, UnlockArgs};
 
 The page shows what the model is, what `check` and `verify` say, signatures, tensors
 with histograms and heat maps, metadata and files; of two models, also what differs.
-It has no script and loads nothing. Faults of a model are shown; the exit status is 0
-also then. The same files give the same bytes.
+It has no script and loads nothing. Faults of a model are shown, but the exit status
+is still 0. The same files give the same bytes.
 Keys that open encrypted files are tried on both files.
 With --key, both must be signed.")]
 pub(crate) struct Report {

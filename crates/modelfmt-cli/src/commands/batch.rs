@@ -28,12 +28,15 @@ pub(super) fn run(args: &Convert, target: Format, options: &ConvertOptions, quie
         return Err(Failure::Usage("-r: give one folder to read and one to write".to_owned()));
     };
     if args.how.open.pin.is_some() {
-        return Err(Failure::Usage("--pin: it is of one file; give it without -r".to_owned()));
+        return Err(Failure::Usage("--pin: a pin is for one file; leave out -r".to_owned()));
     }
     if !folder.is_dir() || args.paths.output.is_file() {
         let path = if folder.is_dir() { &args.paths.output } else { folder };
-        let why =
-            if path.exists() { "-r takes folders, and this is none" } else { "there is no such folder" };
+        let why = if path.exists() {
+            "-r takes folders, and this is not a folder"
+        } else {
+            "there is no such folder"
+        };
         return Err(Failure::Input(format!("{}: {why}", path.display())));
     }
     if is_below(folder, &args.paths.output) {
@@ -117,7 +120,7 @@ impl<'a> Batch<'a> {
         if let Some(first) = self.outputs.insert(output.clone(), input.to_owned()) {
             let (first, output) = (first.display(), output.display());
             return Err(Failure::Input(format!(
-                "{}: it would become {output}, as {first}; convert it by itself",
+                "{}: it would be written to {output}, like {first}; convert one of the two separately",
                 input.display()
             )));
         }

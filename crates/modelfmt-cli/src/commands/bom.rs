@@ -18,7 +18,7 @@ const SOURCE_DATE_EPOCH: &str = "SOURCE_DATE_EPOCH";
 pub(crate) fn run(args: &Bom, quiet: bool) -> Result {
     let begun = Instant::now();
     if args.open.pin.is_some() && args.models.len() > 1 {
-        return Err(Failure::Usage("--pin: it is of one file; name no other".to_owned()));
+        return Err(Failure::Usage("--pin: a pin is for one file; name only that file".to_owned()));
     }
     let options = BomOptions::new().tensors(args.tensors).created(created(args.spec)?);
     let path = args.output.as_deref().unwrap_or(Path::new("-"));

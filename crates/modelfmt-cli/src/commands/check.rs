@@ -25,7 +25,7 @@ use crate::width::width;
 
 pub(crate) fn run(args: &Check, quiet: bool) -> Result {
     if args.open.pin.is_some() && args.files.len() > 1 {
-        return Err(Failure::Usage("--pin: it is of one file; name no other".to_owned()));
+        return Err(Failure::Usage("--pin: a pin is for one file; name only that file".to_owned()));
     }
     let (mut failed, files) = (0, with_others(args)?);
     for (path, is_beside) in &files {
@@ -149,7 +149,7 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
         if pickle.runs_code() {
             writeln!(
                 out,
-                "  {} would run code of the file's choice; nothing of it was run here",
+                "  {} would run code that the file chooses; modelfmt has not run it",
                 pickle.loader
             )?;
         }
@@ -165,7 +165,7 @@ fn text(report: &CheckReport, out: &mut dyn Write) -> Result {
             let (max, median) = (outlier.max_abs, outlier.median_abs);
             writeln!(
                 out,
-                "  {}: one value or more lies far beyond the others: {max:e} at most, about {median:e} in the middle",
+                "  {}: one or more values are far larger than the others: the largest is {max:e}, the median about {median:e}",
                 name(&tensor.name)
             )?;
         }

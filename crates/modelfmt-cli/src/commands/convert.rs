@@ -113,7 +113,7 @@ fn open(args: &Convert, options: &ConvertOptions) -> Result<Model> {
         return Err(Failure::Usage("-: given twice, and standard input is read once".to_owned()));
     }
     if let (Some(pin), [_, _, ..]) = (args.how.open.pin, args.paths.inputs.as_slice()) {
-        let why = "is what one file must be, and there are several; convert a pinned one alone first";
+        let why = "a pin is for one file, and there are several; convert the pinned file alone first";
         return Err(Failure::Usage(format!("--pin {pin}: {why}")));
     }
     // With several models, keys open those that are encrypted; with one, the model must be encrypted.
@@ -123,7 +123,7 @@ fn open(args: &Convert, options: &ConvertOptions) -> Result<Model> {
         args.paths.inputs.iter().map(|input| streams::open_for_copy(input, args.how.no_verify, &open));
     let model = modelfmt::convert::merged(models.collect::<Result<Vec<_>>>()?, options)?;
     if is_merged && open.unlock != UnlockArgs::default() && !model.is_encrypted() {
-        let why = "a key was given that opens encrypted files, and none of these is encrypted";
+        let why = "you gave a key for encrypted files, but none of the inputs is encrypted";
         return Err(Failure::Input(why.to_owned()));
     }
     Ok(model)
@@ -164,7 +164,7 @@ fn target(args: &Convert) -> Result<Format> {
             );
         }
         let why = match Format::from_file_name(&name) {
-            Some(format) => format!("{format} is read and never written"),
+            Some(format) => format!("{format} can be read but not written"),
             None => "the file extension does not say which format".to_owned(),
         };
         Failure::Usage(format!("{name}: {why}; name it {}, or use --to", formats::endings()))

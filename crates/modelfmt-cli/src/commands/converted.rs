@@ -49,7 +49,9 @@ pub(super) fn notes(args: &Convert, target: Format, model: &Model, converted: &C
     let is_sealed = args.seal || !args.how.sealing.sign.is_empty(); // other formats have no room for that
     if let Some(today) = target.read_today().filter(|_| args.to.is_none() && !is_sealed) {
         let ending = target.extension().unwrap_or_default();
-        notes.push(format!("{ending} is written as {target}; --to {today} writes what tools of today read"));
+        notes.push(format!(
+            "{ending} is written as {target}; for the format that current tools read, use --to {today}"
+        ));
     }
     // A folder of models is searched by its indexes, and is not itself a hub folder.
     let is_one = !args.recursive;
@@ -106,7 +108,8 @@ fn left_beside(args: &Convert, target: Format) -> Option<String> {
 const BESIDE_WEIGHTS: [&str; 4] = [".index.json", ".obao4", ".sig", ".derivation.json"];
 
 /// The note that says how to write a `.mag` file that magnetron can read.
-const MAG_1: &str = "this is MAG 1, the document's version; magnetron 0.2 reads what --to mag@0.3 writes";
+const MAG_1: &str =
+    "the output is MAG 1, the version of the MAG document; for magnetron 0.2, use --to mag@0.3";
 
 /// A conversion that has been done or rehearsed.
 pub(super) struct Done<'a> {

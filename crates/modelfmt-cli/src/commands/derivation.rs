@@ -154,7 +154,7 @@ pub(super) fn against(
     }
     let made: Vec<Value> = proof.tensors.iter().map(step).collect();
     if list("tensors").as_ref() != Some(&made) {
-        findings.push("the statement says other steps of tensors than the proof".to_owned());
+        findings.push("the steps of the tensors in the statement differ from those in the proof".to_owned());
     }
     Ok(findings)
 }
@@ -177,7 +177,7 @@ pub(super) fn check(
     let files = HashedFile::of(&with_beside(&policy::open_options().open(path)?)?, work)
         .map_err(|error| failed(&error))?;
     report.warnings.extend(excused(&stated.predicate));
-    let by = stated.key_id.map_or_else(String::new, |key| format!("by the key {key}, which was named"));
+    let by = stated.key_id.map_or_else(String::new, |key| format!("by the trusted key {key}"));
     report.report.add("derivation", stated.findings(&files), by);
     Ok(())
 }
@@ -210,7 +210,7 @@ fn excused(predicate: &Value) -> Vec<String> {
             let globs: Vec<String> = globs.iter().map(Value::to_string).collect();
             let flag = option.replace('_', "-");
             let shown = if names.is_empty() { "nothing".to_owned() } else { shown };
-            Some(format!("the statement's maker accepted by --{flag} {}: {shown}", globs.join(" ")))
+            Some(format!("the statement was made with --{flag} {}, which accepted: {shown}", globs.join(" ")))
         })
         .collect()
 }

@@ -77,11 +77,15 @@ fn by_names(a: Model, b: Model, quiet: bool) -> (Model, Model) {
             }
             return if is_gguf(&a) { (a, mapped) } else { (mapped, b) };
         }
-        Ok(None) => "it is no folder of the hub, whose names a map could change".to_owned(),
+        Ok(None) => "it is not a folder of the hub, so no map can translate its names".to_owned(),
         Err(error) => error.to_string(),
     };
     if !quiet {
-        say(format_args!("note: no tensor is in both, and {}: {}", Printable(&path), Printable(&note)));
+        say(format_args!(
+            "note: A and B have no tensor name in common. {}: {}",
+            Printable(&path),
+            Printable(&note)
+        ));
     }
     (a, b)
 }

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     let begun = Instant::now();
     for path in [Some(&args.file), args.output.as_ref()].into_iter().flatten() {
         if streams::is_dash(path) {
-            let why = "-: a file is edited where it is, and a stream has no place; name a file";
+            let why = "-: a stream cannot be edited; name a file";
             return Err(Failure::Usage(why.to_owned()));
         }
         let why = "only files of this machine are edited; download the file first, or write a new one with `modelfmt convert`";
@@ -30,8 +30,7 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     }
     let mut options = options(args)?;
     if options.is_empty() && !args.sign.is_empty() {
-        let why =
-            "--sign: it signs what is changed, and nothing is to be; `modelfmt sign` signs a file as it is";
+        let why = "--sign: it signs the changed file, but you asked for no change; to sign the file as it is, use `modelfmt sign`";
         return Err(Failure::Usage(why.to_owned()));
     }
     if options.is_empty() && args.output.is_none() {
@@ -67,7 +66,7 @@ fn say_file_names(set: &[(String, String)]) {
         if let Some(name) = value.strip_prefix('@').filter(|name| Path::new(name).is_file()) {
             let (key, name) = (Printable(key), Printable(name));
             say(format_args!(
-                "note: the value of {key} is \"@{name}\", not what is in the file; for that, say --set {key}=\"$(cat {name})\""
+                "note: the value of {key} is \"@{name}\", not the content of that file; for the content, use --set {key}=\"$(cat {name})\""
             ));
         }
     }
@@ -126,7 +125,7 @@ fn undo(args: &Edit, quiet: bool) -> Result {
         match recovered {
             Recovered::Completed => say(format_args!("completed the edit of {path} that was interrupted")),
             Recovered::NotBegun => say(format_args!(
-                "removed what an edit of {path} had prepared that was interrupted; it had changed nothing"
+                "removed the remains of an interrupted edit of {path}; it had changed nothing"
             )),
             _ => say(format_args!("undid the edit of {path} that was interrupted")),
         }
@@ -141,7 +140,7 @@ fn report(edited: &Edited, is_signed_beside: bool, begun: Instant) {
     let path = Printable(&path);
     let time = seconds(begun.elapsed());
     if edited.method == EditMethod::Unchanged {
-        return say(format_args!("{path} has all that already; nothing was written"));
+        return say(format_args!("{path} is already as you asked; nothing was written"));
     }
     let keys = changes(edited.set, "set") + &changes(edited.unset, "unset");
     let tensors = changes(edited.renamed, "renamed") + &changes(edited.dropped, "dropped");
@@ -165,10 +164,10 @@ fn changes(number: usize, what: &str) -> String {
 
 const fn words(how: EditMethod) -> &'static str {
     match how {
-        EditMethod::Unchanged => "which has all that already",
+        EditMethod::Unchanged => "which is already as you asked",
         EditMethod::InPlace => "in place",
-        EditMethod::NewFile => "by a new file with the values copied",
-        _ => "by a new file",
+        EditMethod::NewFile => "in a new file with copied values",
+        _ => "in a new file",
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
             })?
         }
         Target::One(kind) => {
-            let tensor = one(&model, &picks, "one .npy or .bin file")?;
+            let tensor = one(&model, &picks, "an .npy or .bin file")?;
             bar.run(|work| extract(&model, tensor, path, kind, &options, work))?
         }
         Target::Several(kind) => {
@@ -87,7 +87,7 @@ fn one<'a>(model: &'a Model, picks: &[Pick], output: &str) -> Result<&'a str> {
             let (path, count) = (model.path().display(), picks.len());
             let help = "name an .npz or .safetensors file, or a folder (OUT/)";
             Err(Failure::Input(format!(
-                "{path}: {count} tensors are chosen, which do not fit {output}; {help}"
+                "{path}: {count} tensors match, and {output} can hold only one; {help}"
             )))
         }
     }

@@ -82,7 +82,7 @@ fn urls_and_out(args: &Fetch) -> Result<(Vec<Location>, &Path)> {
         );
     }
     if streams::is_dash(out) {
-        return usage("-: fetch writes at positions; give a file".to_owned());
+        return usage("-: fetch cannot write to standard output; name a file".to_owned());
     }
     if matches!(args.pin, Some(Pin::Aero(_) | Pin::Seal(_))) {
         return usage("--pin: fetch takes b3:HEX, the BLAKE3 of the whole file".to_owned());
@@ -92,7 +92,7 @@ fn urls_and_out(args: &Fetch) -> Result<(Vec<Location>, &Path)> {
         match remote::location(url)? {
             Some(Location::File(_)) | None => {
                 return usage(format!(
-                    "{}: it is no URL of a server; fetch URL OUT, or `cp` a file of this machine",
+                    "{}: it is not a URL of a server; use `modelfmt fetch URL OUT`, or copy a local file with `cp`",
                     url.display()
                 ));
             }
@@ -114,7 +114,8 @@ fn failed(error: &FetchError) -> Failure {
 fn kept_so_far() -> String {
     let (kept, total) = (KEPT.load(Ordering::Relaxed), TOTAL.load(Ordering::Relaxed));
     if kept == 0 || total == 0 {
-        return "interrupted; nothing had come that could be kept, the same command begins anew".to_owned();
+        return "interrupted; nothing could be kept, so the same command starts from the beginning"
+            .to_owned();
     }
     let (unit, name) = match total {
         0..1_048_576 => (1024.0, "KiB"),
@@ -138,7 +139,7 @@ fn line(fetched: &Fetched, begun: Instant) -> String {
         Some(CheckedBy::B3) => ", checked by its BLAKE3",
         Some(CheckedBy::Sha256) => ", checked by its SHA-256",
         Some(CheckedBy::Own) => ", checked by its own hashes",
-        Some(CheckedBy::Etag) => ", of one version, checked by nothing else",
+        Some(CheckedBy::Etag) => ", all of one version, not checked otherwise",
         _ => ", checked by nothing",
     };
     let whole = size(fetched.size);

@@ -15,7 +15,8 @@ use crate::{policy, streams};
 pub(crate) fn run(args: &Outboard, quiet: bool) -> Result {
     let begun = Instant::now();
     if streams::is_dash(&args.file) {
-        let why = "-: an outboard is written beside its file, and standard input has no place; name a file";
+        let why =
+            "-: an outboard is written next to its file, so standard input cannot have one; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
     let why = "an outboard is written beside its file, which has to be on this machine; download it first";

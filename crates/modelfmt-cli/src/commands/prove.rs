@@ -39,9 +39,7 @@ pub(crate) fn run(args: &Prove, quiet: bool) -> Result {
     let bar = Progress::of("proving", derived.container().file_size(), args.json, quiet);
     let mut proof = bar.run(|work| modelfmt::prove::prove(&base, &derived, &options, work))?;
     if !proof.is_ok && !quiet && is_quantized(&base) && !is_quantized(&derived) {
-        say(
-            "note: BASE, which comes first, is quantized and DERIVED is not; were they meant the other way round?",
-        );
+        say("note: BASE, the first argument, is quantized and DERIVED is not; did you swap them?");
     }
     for note in proof.notes.iter().filter(|_| !quiet) {
         say(format_args!("note: {}", Printable(note)));
@@ -122,11 +120,11 @@ fn text(proof: &Proof, out: &mut dyn Write) -> Result {
         // The list of tensors does not show why.
         let has = |result| proof.metadata.iter().any(|key| key.result == result);
         let helps = [
-            (KeyResult::Changed, "--allow-changed KEY allows what is changed"),
-            (KeyResult::Added, "--allow-added KEY allows what is added"),
+            (KeyResult::Changed, "--allow-changed KEY accepts a changed key"),
+            (KeyResult::Added, "--allow-added KEY accepts an added key"),
         ];
         if let Some((_, help)) = helps.into_iter().find(|(result, _)| has(*result)) {
-            write!(out, ", and the metadata is not: {help}")?;
+            write!(out, ", but the metadata differs: {help}")?;
         }
     }
     Ok(writeln!(out)?)

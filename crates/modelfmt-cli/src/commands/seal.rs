@@ -20,7 +20,9 @@ pub(crate) fn run(args: Seal, quiet: bool) -> Result {
         output.ok_or_else(|| Failure::Usage("give the model to read, and the file to write".to_owned()))?;
     let name = output.to_string_lossy();
     if let Some(other) = Format::from_file_name(&name).filter(|format| !is_apr(*format)) {
-        let why = format!("its name is that of {other}, and what is sealed is an APR2 file; name it .apr");
+        let why = format!(
+            "its extension is for {other}, but a sealed file is an APR2 file; use the extension .apr"
+        );
         return Err(Failure::Usage(format!("{}: {why}", Printable(&name))));
     }
     let to = Some(Target::from(Format::Apr2));
@@ -41,7 +43,7 @@ fn rekey(args: Seal, quiet: bool) -> Result {
         return Err(Failure::Usage("--rekey: it changes one sealed file; name that alone".to_owned()));
     };
     if streams::is_dash(file) {
-        let why = "-: a file is changed where it is, and a stream has no place; name a file";
+        let why = "-: a stream cannot be changed; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
     streams::require_local(file, "only files of this machine are changed; download the file first")?;

@@ -21,7 +21,8 @@ use crate::{keys, policy, secrets, streams};
 
 pub(crate) fn run(args: &Sign, quiet: bool) -> Result {
     if streams::is_dash(&args.model) {
-        let why = "-: a signature is written beside its file, and standard input has no place; name a file";
+        let why =
+            "-: a signature is written next to its file, so standard input cannot be signed; name a file";
         return Err(Failure::Usage(why.to_owned()));
     }
     streams::require_local(
@@ -76,7 +77,7 @@ pub(super) fn say_changed(changed: &Resealed, what: &str, begun: Instant) {
     }
     let path = changed.path.display().to_string();
     if changed.method == EditMethod::Unchanged {
-        return say(format_args!("{} is {what} so already; nothing was written", Printable(&path)));
+        return say(format_args!("{} is already {what} in this way; nothing was written", Printable(&path)));
     }
     let (nbytes, time) = (size(changed.changed_nbytes), seconds(begun.elapsed()));
     say(format_args!("{what} {}: {nbytes} written in {time}", Printable(&path)));
@@ -87,7 +88,7 @@ fn beside(args: &Sign, quiet: bool) -> Result {
     let UnlockArgs { identity, passphrase_file, key_file } = &args.unlock;
     let is_for_apr2 = identity.iter().chain(passphrase_file).chain(key_file).count() > 0;
     if is_for_apr2 || args.revision.is_some() {
-        let why = "--revision, --identity, --passphrase-file, --key-file: they are for APR2 files, and this is none";
+        let why = "--revision, --identity, --passphrase-file, --key-file: these are for APR2 files, and this is not one";
         return Err(Failure::Usage(why.to_owned()));
     }
     let [key] = &args.keys[..] else { return Err(Failure::Usage(format!("--key: {ONE_KEY}"))) };
@@ -101,7 +102,8 @@ fn beside(args: &Sign, quiet: bool) -> Result {
     write_beside(&args.model, &key, &options, quiet)
 }
 
-const ONE_KEY: &str = "a signature beside a file is by one key; for more, sign copies of their own";
+const ONE_KEY: &str =
+    "a signature file (.sig) is by one key; to sign with several keys, make a copy of the file for each";
 
 /// Reads the key for the signature next to a file that is about to change.
 pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKey> {
@@ -110,7 +112,7 @@ pub(super) fn key_of_changed(model: &Path, keys: &[PathBuf]) -> Result<PrivateKe
         return Err(Failure::Usage("--sign: name the file that is to be changed, not its folder".to_owned()));
     }
     if policy::open_options().probe(model).is_ok_and(|look| look.format.is_some_and(Format::is_set)) {
-        let why = "--sign: the model has several files, of which a signature of one does not cover the others; sign the folder afterwards";
+        let why = "--sign: the model has several files, and a signature of one does not cover the others; run `modelfmt sign FOLDER` afterwards";
         return Err(Failure::Usage(why.to_owned()));
     }
     key_beside(key)
@@ -136,9 +138,9 @@ pub(super) fn changed(model: &Path, key: &PrivateKey, quiet: bool) -> Result {
     signed.map_err(|failure| match failure {
         Failure::Input(why) => {
             let (path, signature) = (model.display(), oms::signature_path(model));
-            let old = if signature.exists() { "the signature beside it is of the file before" } else { "it has no signature" };
+            let old = if signature.exists() { "its signature file is for the file before the change" } else { "it has no signature" };
             Failure::Input(format!(
-                "{path}: it has been changed as you asked, but could not be signed: {why}; {old}, and `modelfmt sign --force` signs it"
+                "{path}: the file was changed, but could not be signed: {why}; {old}; to sign it, use `modelfmt sign --force`"
             ))
         }
         other => other,

@@ -45,7 +45,7 @@ A signature shows who made a file. A private key makes it, the public key checks
   modelfmt sign model.gguf --key release.pem     writes model.gguf.sig
   modelfmt verify model/ --key release.pem.pub   checks the signature and every file
 
-With --key, every command that reads a model refuses what none of the keys has signed.
+With --key, every command that reads a model refuses a model that none of the keys has signed.
 
   p256 p384 p521    sign any file or folder (OpenSSF Model Signing)
   ed25519           signs inside an APR2 file: modelfmt convert … OUT.apr --sign KEY

@@ -23,7 +23,9 @@ use crate::{detached_signature, streams};
 
 pub(crate) fn run(args: &Verify, quiet: bool) -> Result {
     if args.open.pin.is_some() && (args.files.len() > 1 || args.recursive) {
-        return Err(Failure::Usage("--pin: it is of one file; name no other, and no -r".to_owned()));
+        return Err(Failure::Usage(
+            "--pin: a pin is for one file; name only that file, without -r".to_owned(),
+        ));
     }
     if args.derivation.is_some() && args.files.len() > 1 {
         return Err(Failure::Usage("--derivation: it is of one model; name no other".to_owned()));
@@ -231,12 +233,12 @@ fn heal(report: &FileReport, args: &Verify) -> Option<String> {
             streams::verify(&report.path, args.level.into(), &open, &modelfmt::Execution::default()).ok()?;
         let command = format!("`modelfmt fetch URL {path} --pin {pin}`");
         if is_damaged(&own) {
-            return Some(format!("{command} fetches what is damaged from a good copy at URL"));
+            return Some(format!("{command} replaces the damaged parts with those of a good copy at URL"));
         }
         let has_hashes =
             own.report.checks.iter().any(|check| check.status == Status::Ok && HASHES.contains(&check.name));
         return (!has_hashes).then(|| {
-            format!("if it is a damaged copy of the file of the pin, {command} fetches what is damaged")
+            format!("if it is a damaged copy of the pinned file, {command} replaces the damaged parts")
         });
     }
     // A set is fetched into a folder, by the URL of its index.
@@ -245,7 +247,8 @@ fn heal(report: &FileReport, args: &Verify) -> Option<String> {
         true => format!("modelfmt fetch URL {}/", Printable(&folder)),
         false => format!("modelfmt fetch URL {path}"),
     };
-    is_damaged(report).then(|| format!("`{command}` fetches what is damaged from a good copy at URL"))
+    is_damaged(report)
+        .then(|| format!("`{command}` replaces the damaged parts with those of a good copy at URL"))
 }
 
 /// Prints the last line, to standard output if the results are text.

@@ -100,7 +100,7 @@ fn one_that_fails_does_not_stop_the_others() {
     assert_eq!(last(&done), "3 models converted, 2 failed; 1 other file skipped");
     assert!(
         done.stderr.contains("broken-file")
-            && done.stderr.contains("it would become out/trained.aero, as in/trained.gguf"),
+            && done.stderr.contains("it would be written to out/trained.aero, like in/trained.gguf"),
         "{}",
         done.stderr
     );

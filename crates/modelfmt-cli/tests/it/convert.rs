@@ -135,7 +135,7 @@ fn patterns_that_exclude_nothing_and_tensors_without_data_are_noted() {
         run.stderr
     );
     assert!(!run.stderr.contains("--exclude x:"), "{}", run.stderr);
-    let kept = "note: aero has no tensors without data; kept in its metadata, for the way back: \"y\"\n";
+    let kept = "note: aero has no tensors without data; they are stored in its metadata, for a conversion back: \"y\"\n";
     assert!(run.stderr.contains(kept), "{}", run.stderr);
     let run = modelfmt_in(folder.path(), "convert simple_model.oinf b.aero --exclude y");
     assert!(!run.stderr.contains("without data"), "{}", run.stderr);
@@ -241,7 +241,7 @@ fn weights_of_8_bits_are_multiplied_by_their_scales() {
     assert!(run.stderr.contains("give WEIGHT=SCALE, the names of two tensors"), "{}", run.stderr);
     let run = modelfmt_in(folder.path(), "convert m.safetensors b.aero --scale w=w_factor");
     assert_eq!(run.status, 2);
-    assert!(run.stderr.contains("--scale: scales are for weights that are dequantized"), "{}", run.stderr);
+    assert!(run.stderr.contains("--scale: it is used only when weights are dequantized"), "{}", run.stderr);
 }
 
 #[test]
@@ -276,8 +276,8 @@ fn several_models_become_one() {
     let error = run("convert a.mag b.aero trained.mag all.mag").error();
     assert_eq!(
         error,
-        "error: trained.mag: tensor \"steps\" (and 5 more) is in b.aero too, and one model has each name once; \
-         rename it in one of them"
+        "error: trained.mag: tensor \"steps\" (and 5 more) is in b.aero too, and a model cannot have two tensors with one name; \
+         rename one of them"
     );
     assert!(!folder.path().join("all.mag").exists());
     // No input is replaced, not even the last one.
@@ -394,15 +394,15 @@ fn rules_of_types_count_in_the_order_of_the_command_line() {
     assert_eq!(json["warnings"].as_array().unwrap().len(), 1);
     for (options, status, why) in [
         ("--cast q4_k", 2, "error: --cast: values cannot be cast to q4_k; "),
-        ("--cast q4_k", 2, "what helps: --quantize q4_k"),
-        ("--cast *=q4_k_m", 2, "what helps: --quantize q4_k_m"),
-        ("--quantize i8", 2, "what helps: --cast i8"),
+        ("--cast q4_k", 2, "use --quantize q4_k"),
+        ("--cast *=q4_k_m", 2, "use --quantize q4_k_m"),
+        ("--quantize i8", 2, "use --cast i8"),
         (
             "--dequantize f32",
             1,
             "error: trained.mag: --dequantize f32: finds nothing to act on: no tensor is quantized",
         ),
-        ("--cast steps=f32 --quantize *=q8_0", 1, "\"*=q8_0\" is to quantize it"),
+        ("--cast steps=f32 --quantize *=q8_0", 1, "\"*=q8_0\" cannot quantize it"),
     ] {
         let run = run(options);
         assert_eq!(run.status, status, "{options}: {}", run.stderr);

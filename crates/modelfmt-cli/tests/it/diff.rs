@@ -175,7 +175,7 @@ fn a_gguf_file_without_a_name_in_common_is_said() {
     let found = run("diff m.mag m.gguf");
     assert_eq!(found.status, 1);
     assert!(
-        found.stderr.contains("note: no tensor is in both, and m.mag: it is no folder"),
+        found.stderr.contains("note: A and B have no tensor name in common. m.mag: it is not a folder"),
         "{}",
         found.stderr
     );

@@ -69,7 +69,7 @@ fn names_are_changed_and_tensors_go() {
     assert_eq!(names(), expected);
     let drop = format!("edit trained.mag --drop {}", expected[0]);
     let run = modelfmt_in(folder.path(), &drop);
-    assert!(run.stderr.contains("1 dropped, by a new file"), "{}", run.stderr);
+    assert!(run.stderr.contains("1 dropped, in a new file"), "{}", run.stderr);
     run.ok();
     assert_eq!(names(), expected[1..]);
     modelfmt_in(folder.path(), "verify trained.mag").ok();
@@ -121,10 +121,10 @@ fn a_journal_is_told_by_every_reader_and_put_back() {
         };
         let run = modelfmt_in(folder.path(), &args);
         let said = run.stderr.clone() + &run.stdout;
-        assert!(said.contains("has what undoes or completes it") && run.status == 1, "{args}: {said}");
+        assert!(said.contains("can undo or complete it") && run.status == 1, "{args}: {said}");
     }
     let run = modelfmt_in(folder.path(), "edit trained.mag --set a=1 --dry-run");
-    assert!(run.stderr.contains("has what undoes or completes it") && run.status == 1, "{}", run.stderr);
+    assert!(run.stderr.contains("can undo or complete it") && run.status == 1, "{}", run.stderr);
     assert!(folder.path().join("trained.mag.modelfmt-undo").exists());
     let run = modelfmt_in(folder.path(), "edit trained.mag");
     assert!(run.stderr.starts_with("undid the edit"), "{}", run.stderr);
@@ -139,7 +139,11 @@ fn a_journal_is_told_by_every_reader_and_put_back() {
     fs::write(&place, "").unwrap();
     modelfmt_in(folder.path(), "verify trained.mag").ok();
     let run = modelfmt_in(folder.path(), "edit trained.mag");
-    assert!(run.stderr.starts_with("removed what an edit") && !place.exists(), "{}", run.stderr);
+    assert!(
+        run.stderr.starts_with("removed the remains of an interrupted edit") && !place.exists(),
+        "{}",
+        run.stderr
+    );
 }
 
 /// Kills edits at many moments. After another edit has put back what was interrupted, the file is the old or
@@ -216,12 +220,12 @@ fn an_edit_that_cannot_be_signed_says_that_it_is_made() {
         format!("trap '' XFSZ; ulimit -f 1; exec {} edit m.safetensors --set k=two --sign me.key", program());
     let run =
         |command: &str| Command::new("sh").current_dir(folder.path()).args(["-c", command]).output().unwrap();
-    for said in ["it has no signature", "is of the file before"] {
+    for said in ["it has no signature", "is for the file before"] {
         let output = run(&command);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{error}");
         let expected =
-            ["m.safetensors: it has been changed as you asked", said, "`modelfmt sign --force` signs it"];
+            ["m.safetensors: the file was changed", said, "to sign it, use `modelfmt sign --force`"];
         assert!(expected.iter().all(|part| error.contains(part)), "{error}");
         assert_eq!(metadata(folder.path(), "m.safetensors")["k"], "two");
         modelfmt_in(folder.path(), "edit m.safetensors --set k=one --sign me.key").ok();

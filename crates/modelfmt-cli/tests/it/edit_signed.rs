@@ -46,7 +46,7 @@ fn a_signature_is_removed_or_made_anew() {
     let (a_public, b_public) = (format!("{a}.pub"), format!("{b}.pub"));
     let long = format!("note={}", "x".repeat(3000));
     for compress in ["none", "lz4"] {
-        for (change, how) in [("note=1", "in place"), (&long, "by a new file")] {
+        for (change, how) in [("note=1", "in place"), (&long, "in a new file")] {
             let edit = ["--set", change, "--rename", "*=new.*"];
             // Reserves room for the short change.
             let path = signed(&keys, &[&a, &b], compress);

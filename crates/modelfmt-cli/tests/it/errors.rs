@@ -167,7 +167,7 @@ fn a_folder_in_place_of_a_file_says_so() {
     let error = modelfmt_in(folder.path(), "convert -r missing out --to aero").error();
     assert_eq!(error, "error: missing: there is no such folder");
     let error = modelfmt_in(folder.path(), "convert -r trained.mag out --to aero").error();
-    assert_eq!(error, "error: trained.mag: -r takes folders, and this is none");
+    assert_eq!(error, "error: trained.mag: -r takes folders, and this is not a folder");
 }
 
 #[test]

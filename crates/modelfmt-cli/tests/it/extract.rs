@@ -19,7 +19,7 @@ fn what_takes_one_tensor_takes_no_more() {
     let run = |args: &str| modelfmt_in(folder.path(), args);
     for out in ["w.npy", "w.bin", "-"] {
         let error = run(&format!("extract trained.mag fc1.* -o {out}")).error();
-        assert!(error.contains("2 tensors are chosen") && error.contains(".npz"), "{error}");
+        assert!(error.contains("2 tensors match") && error.contains(".npz"), "{error}");
     }
     // A pattern that matches a single tensor is accepted.
     run("extract trained.mag fc1.w* -o w.bin").ok();

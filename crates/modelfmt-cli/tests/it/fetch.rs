@@ -94,13 +94,13 @@ fn what_is_refused() {
     let zeros = format!("aero:{}", "0".repeat(64));
     for (args, status, says) in [
         (&[url.as_str()][..], 2, "one path is given"),
-        (&["m", "n"], 2, "is no URL"),
+        (&["m", "n"], 2, "is not a URL"),
         (&[&url, &url], 2, "OUT is a URL"),
-        (&[&url, "-"], 2, "give a file"),
+        (&[&url, "-"], 2, "name a file"),
         (&[&url, "m", "--pin", &zeros], 2, "takes b3:HEX"),
         (&[&url, "m", "--include", "*"], 2, "files of a folder"),
         (&[&url, "m"], 1, "give --pin b3:HEX, or --force"),
-        (&[&url, "m", "--pin", &pin], 1, "no damaged copy"),
+        (&[&url, "m", "--pin", &pin], 1, "not a damaged copy"),
         (&[&format!("{url}x?PW"), "n"], 1, "there is no such file"),
     ] {
         let run = run(folder.path(), args);
@@ -193,7 +193,7 @@ fn an_interrupt_says_if_nothing_is_kept() {
         }
         std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
-        assert!(said.contains("interrupted; nothing had come that could be kept"), "{said}");
+        assert!(said.contains("interrupted; nothing could be kept"), "{said}");
     }
 }
 
@@ -210,10 +210,10 @@ fn verify_says_what_heals_a_damaged_file() {
         )
     };
     let own = verify(&[]);
-    assert!(own.stderr.contains("note: `modelfmt fetch URL m.aero` fetches"), "{}", own.stderr);
+    assert!(own.stderr.contains("note: `modelfmt fetch URL m.aero` replaces"), "{}", own.stderr);
     let pinned = verify(&["--pin", &pin]);
     assert!(
-        pinned.stderr.contains(&format!("note: `modelfmt fetch URL m.aero --pin {pin}` fetches")),
+        pinned.stderr.contains(&format!("note: `modelfmt fetch URL m.aero --pin {pin}` replaces")),
         "{}",
         pinned.stderr
     );

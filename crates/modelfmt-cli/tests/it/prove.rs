@@ -217,7 +217,7 @@ fn a_statement_says_what_was_excused_and_covers_the_folder() {
     let verify = format!("verify derived/model.safetensors --derivation {statement} --key k.pub");
     let run = place.run(&verify);
     assert_eq!(run.status, 0, "{}{}", run.stdout, run.stderr);
-    let said = r#"--allow-added "chat*": "chat_template.jinja""#;
+    let said = r#"--allow-added "chat*", which accepted: "chat_template.jinja""#;
     assert!(run.stderr.contains(said), "{}", run.stderr);
     place.change("derived/config.json", |bytes| bytes.push(b' '));
     place.fails(&verify, "config.json");

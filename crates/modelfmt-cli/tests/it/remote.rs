@@ -159,7 +159,7 @@ fn pins_hold_for_urls_too() {
     run(&server, &["inspect", &url, "--pin", &wrong]).error();
     let hash = format!("b3:{}", "0".repeat(64));
     let error = run(&server, &["inspect", &url, "--pin", &hash]).error();
-    assert!(error.contains("there is no hashes.aero.obao4 beside it"), "{error}");
+    assert!(error.contains("there is no hashes.aero.obao4 next to it"), "{error}");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_silent_server_is_given_up_by_every_command() {
         let run = run(&server, &[args, &["--stall-timeout", "0.2"]].concat());
         let all = format!("{}{}", run.stdout, run.stderr);
         assert_eq!(run.status, 1, "{args:?}: {all}");
-        assert!(all.contains("less than 4 KiB came from the server within 0.2 s"), "{args:?}: {all}");
+        assert!(all.contains("the server sent less than 4 KiB within 0.2 s"), "{args:?}: {all}");
     }
     // Uploads are abandoned too, without saying how far the server has got.
     let args = ["convert", local.to_str().unwrap(), "s3://bucket/m.safetensors", "--stall-timeout", "0.2"];
@@ -413,7 +413,7 @@ fn what_a_set_in_a_bucket_leaves_behind_is_removed() {
     let many = s3.keys("bucket").len();
     let notes = convert("1MiB");
     assert!(
-        notes.contains("is removed: it belonged to what \"m.safetensors.index.json\" was before"),
+        notes.contains("is removed: it belonged to the previous \"m.safetensors.index.json\""),
         "{notes}"
     );
     let kept = [

@@ -231,9 +231,9 @@ fn faults_and_signers_are_shown() {
     here("keygen --type p256 -o key").ok();
     here("sign m.safetensors --key key").ok();
     let page = here("report m.safetensors --key key.pub -o -").ok();
-    assert!(page.contains("signed: 1 key") && page.contains("which was named"));
+    assert!(page.contains("signed: 1 key") && page.contains("which you trust"));
     let page = here("report m.safetensors -o -").ok();
-    assert!(!page.contains("signed: ") && page.contains("not checked, because no --key was named"));
+    assert!(!page.contains("signed: ") && page.contains("not checked, because no --key was given"));
     here("keygen --type p256 -o other").ok();
     here("report m.safetensors --key other.pub -o out.html").error();
     assert!(!place.path().join("out.html").exists());

@@ -178,7 +178,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     for name in ["out.gguf", "out.aero", "out.safetensors.index.json"] {
         let out = keys.path(name);
         let run = keys.run(&["seal", &model, &out, "--to-recipient", &me_public]);
-        assert!(run.status == 2 && run.stderr.contains("name it .apr"), "{}", run.stderr);
+        assert!(run.status == 2 && run.stderr.contains("use the extension .apr"), "{}", run.stderr);
         assert!(!Path::new(&out).exists());
     }
     // For a missing file, the error does not suggest another kind of signature.
@@ -191,7 +191,7 @@ fn what_cannot_be_is_refused_and_nothing_is_written() {
     for kept in [&apr, &me_public, &release] {
         let before = fs::read(kept).unwrap();
         let error = keys.run(&[&["seal", apr.as_str(), kept], &seal[..]].concat()).error();
-        assert!(error.contains("no output replaces"), "{error}");
+        assert!(error.contains("must not be overwritten"), "{error}");
         assert!(before == fs::read(kept).unwrap());
     }
 }
@@ -272,7 +272,7 @@ fn signatures_go_into_the_file_and_stay_beside_each_other() {
         let (bytes, again) = (fs::read(&file).unwrap(), keys.run(&["sign", &file, "--key", &a]));
         assert!(again.stderr.contains("already") && bytes == fs::read(&file).unwrap(), "{}", again.stderr);
         let error = keys.run(&["sign", &file, "--key", &a, "--revision", "6"]).error();
-        assert!(error.contains("signatures already") && bytes == fs::read(&file).unwrap(), "{error}");
+        assert!(error.contains("cover its revision") && bytes == fs::read(&file).unwrap(), "{error}");
         assert!(is_same_with(&keys, &model, &file, with));
     }
     // A damaged file is not signed.
@@ -319,7 +319,7 @@ fn the_manifest_of_a_sealed_set_is_signed_and_its_shards_are_not_touched() {
     assert!(is_same_with(&keys, &model, &out, &["--identity", &me]));
     let text = fs::read(&out).unwrap();
     let error = keys.run(&["sign", &out, "--key", &a, "--revision", "3"]).error();
-    assert!(error.contains("signatures already") && text == fs::read(&out).unwrap(), "{error}");
+    assert!(error.contains("cover its revision") && text == fs::read(&out).unwrap(), "{error}");
     let mut names = fs::read_dir(keys.path("set")).unwrap().map(|entry| entry.unwrap().path());
     let shard =
         names.find(|path| path.to_string_lossy().contains("m-00001-of")).unwrap().display().to_string();
@@ -375,7 +375,7 @@ fn what_is_sealed_is_compared_shown_and_refused_in_words() {
     keys.ok(&["seal", &parts[1], &part, "--to-recipient", &me_public]);
     keys.ok(&["convert", &parts[0], &part, &both, "--identity", &me]);
     let error = keys.run(&["convert", &parts[0], &parts[1], &both, "--force", "--identity", &me]).error();
-    assert!(error.contains("none of these is encrypted"), "{error}");
+    assert!(error.contains("none of the inputs is encrypted"), "{error}");
     let error = keys.run(&["diff", &model, &model, "--identity", &me]).error();
     assert!(error.contains("neither of the two is encrypted"), "{error}");
     let error = keys.run(&["diff", &model, &sealed, "--identity", &me, "--key", &public]).error();
@@ -387,7 +387,7 @@ fn what_is_sealed_is_compared_shown_and_refused_in_words() {
     let shown = keys.ok(&["inspect", &sealed]);
     assert!(shown.contains("not checked, because no --key") && shown.contains("not opened"), "{shown}");
     let shown = keys.ok(&["inspect", &sealed, "--key", &public, "--identity", &me]);
-    assert!(shown.contains("which was named; covers") && shown.contains("; opened"), "{shown}");
+    assert!(shown.contains("; covers") && shown.contains("; opened"), "{shown}");
     let bytes = fs::read(&sealed).unwrap();
     let error = keys.run(&["edit", &sealed, "--set", "a=1"]).error();
     assert!(error.contains("new file") && bytes == fs::read(&sealed).unwrap(), "{error}");

@@ -149,13 +149,13 @@ fn inspect_shows_who_signed_and_trusts_only_a_named_key() {
     let id = place.ok(&["keygen", "--type", "p384", "-o", "third"]);
     for path in ["m", "m/model.mag"] {
         let said = place.ok(&["inspect", path]);
-        assert!(said.contains("says that it is by the key") && said.contains("not checked"), "{said}");
+        assert!(said.contains("claims to be by the key") && said.contains("not checked"), "{said}");
         assert!(!said.contains("trusted"), "{said}");
         let json = place.ok(&["inspect", "--json", path]);
         assert!(json.contains("\"trusted\": null") && !json.contains(id.trim_end()), "{json}");
         assert!(place.ok(&["inspect", "--json", path, "--key", "k.pub"]).contains("\"trusted\": true"));
         let said = place.ok(&["inspect", path, "--key", "k.pub"]);
-        assert!(said.contains("which was named"), "{said}");
+        assert!(said.contains("which you trust"), "{said}");
         assert!(
             place.fails(1, &["inspect", path, "--key", "third.pub"]).contains("not one of the named keys")
         );

@@ -55,11 +55,14 @@ pub(super) fn check_values(options: &ConvertOptions) -> Result<()> {
     if !options.types.scales.is_empty() && !options.types.rules.iter().any(dequantizes) {
         return Err(Error::usage(
             Choice::Scales,
-            "scales are for weights that are dequantized, and none is to be",
+            "it is used only when weights are dequantized, and no rule dequantizes",
         ));
     }
     if options.types.imatrix.is_some() && !options.types.rules.iter().any(|rule| rule.blocks().is_some()) {
-        return Err(Error::usage(Choice::Imatrix, "it is for weights that are quantized, and none is to be"));
+        return Err(Error::usage(
+            Choice::Imatrix,
+            "it is used only when weights are quantized, and no rule quantizes",
+        ));
     }
     options.types.rules.iter().try_for_each(check_rule)
 }

@@ -362,11 +362,10 @@ impl<'a> ConversionPlan<'a> {
         let count = self.job().specs().filter(|spec| nbytes_of(spec) > most).count();
         let tensors = match count {
             0 => return None,
-            1 => "1 tensor, which is larger and gets".to_owned(),
-            count => format!("{count} tensors, each of which is larger and gets"),
+            1 => "1 tensor, which gets".to_owned(),
+            count => format!("{count} tensors, each of which gets"),
         };
-        let why =
-            format!("does not hold for {tensors} a shard of its own, because a tensor is never divided");
+        let why = format!("is exceeded by {tensors} a shard of its own, because a tensor is never divided");
         Some(Note::of(&[Choice::ShardSize], why))
     }
 
@@ -546,7 +545,7 @@ impl<'a> ConversionPlan<'a> {
             return Err(Error::usage(Choice::Target, why));
         }
         if self.options.output.outboard {
-            let why = "an outboard is written beside its file, and a stream has no place";
+            let why = "an outboard is written next to its file, so a stream cannot have one";
             return Err(Error::usage(Choice::Outboard, why));
         }
         self.find_equal(work)?;

@@ -94,13 +94,13 @@ pub const OPTIONS: &[OptionInfo] = &[
     OptionInfo::new("tensors", "allow_ties", Takes::Nothing, "Write each tensor that shares its bytes with another separately, however large that makes OUT")
         .flag("--allow-ties")
         .in_page(),
-    OptionInfo::new("tensors", "map", Takes::One("NAME|FILE|none"), "GGUF: the map by which a folder of the hub becomes what llama.cpp loads; by default the one for the `model_type` of its config.json. `none` writes names and metadata as they are")
+    OptionInfo::new("tensors", "map", Takes::One("NAME|FILE|none"), "GGUF: the map that gives a folder of the hub the names and metadata that llama.cpp loads; by default the map for the `model_type` of its config.json. `none` writes names and metadata unchanged")
         .flag("--map")
         .choice(Choice::Map),
     OptionInfo::new("tensors", "lora", Takes::Many("ADAPTER[=SCALE]"), "Merge an adapter (LoRA), a folder of PEFT or a GGUF of llama.cpp, times SCALE; may be repeated. Sums are of f32, rounded once to the types of IN")
         .flag("--lora")
         .choice(Choice::Lora),
-    OptionInfo::new("tensors", "base", Takes::One("FOLDER"), "GGUF: the folder of the hub with the base of IN, an adapter (LoRA) of PEFT, where the adapter does not name one here")
+    OptionInfo::new("tensors", "base", Takes::One("FOLDER"), "GGUF: if IN is a PEFT adapter (LoRA), the folder of its base model; needed if the adapter does not name a local folder")
         .flag("--base")
         .choice(Choice::Base),
     OptionInfo::new("types", "cast", Takes::Many("[GLOB=]DTYPE"), "Change floats to this type, or all numbers whose tensors' names match GLOB; values are rounded if necessary. This option and the next two may be repeated, and for each tensor the last one that matches counts, so give general ones first. DTYPE has its usual names: f16, fp16, float16, half")
@@ -136,7 +136,7 @@ pub const OPTIONS: &[OptionInfo] = &[
         .flag("--stringify")
         .choice(Choice::Stringify)
         .in_page(),
-    OptionInfo::new("metadata", "pre", Takes::One("NAME"), "GGUF: llama.cpp's name of the pre-tokenizer of a folder of the hub, if tokenizer.json does not tell it")
+    OptionInfo::new("metadata", "pre", Takes::One("NAME"), "GGUF: llama.cpp's name for the pre-tokenizer of a folder of the hub, if it does not follow from tokenizer.json")
         .flag("--pre")
         .choice(Choice::Pre),
     OptionInfo::new("metadata", "model_name", Takes::One("NAME"), "The model's name, for AERO and APR2")

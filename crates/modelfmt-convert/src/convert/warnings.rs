@@ -73,7 +73,7 @@ impl Warning {
                         let rules: Vec<String> = order.iter().map(|rule| rule.in_words(words)).collect();
                         format!("the order that works, general rules first: {}", rules.join(separator))
                     }
-                    None => "in no order has each rule an effect, so leave one out".to_owned(),
+                    None => "no order gives every rule an effect, so leave one out".to_owned(),
                 };
                 format!("{rule} has no effect, because a later rule decides {which} that it is for; {help}")
             }

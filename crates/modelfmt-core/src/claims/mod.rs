@@ -390,7 +390,7 @@ impl FileClaims<'_> {
         }
         let file = self.part.as_ref().map_or_else(String::new, |part| format!("{part}: "));
         self.claims.notes.push(format!(
-            "{file}{what} covers {covers} bytes, of which {read} are read: it is not checked, and damage would not show; \
+            "{file}{what} covers {covers} bytes, but only {read} are read, so it is not checked, and damage would go unnoticed; \
              verify checks it"
         ));
         false

@@ -291,7 +291,7 @@ fn what_is_too_much_to_read_is_noted() {
     assert!(!claims.for_set_file(2, part()).is_worth("the whole", 1 << 30, (1 << 29) - 1));
     let note = &claims.notes()[0];
     assert!(
-        note.starts_with("part \"a\": the whole covers 1073741824 bytes, of which 536870911 are read"),
+        note.starts_with("part \"a\": the whole covers 1073741824 bytes, but only 536870911 are read"),
         "{note}"
     );
 }

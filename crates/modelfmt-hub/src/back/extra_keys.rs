@@ -84,7 +84,7 @@ impl ExtraKeys {
         own.insert(BASE_KEYS, known);
         match json::to_string(&Value::Object(own)) {
             Ok(text) => self.keys.push((format!("{FILE}{CONFIG}"), Key::Text(text))),
-            Err(error) => self.notes.push(format!("{CONFIG} does not travel in the GGUF: {error}")),
+            Err(error) => self.notes.push(format!("{CONFIG} is not stored in the GGUF: {error}")),
         }
     }
 }

@@ -173,9 +173,9 @@ fn what_cannot_travel_is_noted() {
     assert_eq!(extra.keys.len(), 1);
     let notes = extra.notes.join("; ");
     for why in [
-        "chat_template.jinja does not travel in the GGUF: it is longer than 1 MiB",
-        "tokenizer.json does not travel in the GGUF: it is not good JSON",
-        "vocab.txt does not travel in the GGUF: it is not UTF-8",
+        "chat_template.jinja is not stored in the GGUF: it is longer than 1 MiB",
+        "tokenizer.json is not stored in the GGUF: it is not good JSON",
+        "vocab.txt is not stored in the GGUF: it is not UTF-8",
     ] {
         assert!(notes.contains(why), "{notes}");
     }

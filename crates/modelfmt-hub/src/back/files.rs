@@ -60,13 +60,13 @@ impl ExtraKeys {
             let Some(bytes) = files.get(name) else { continue };
             if bytes.len() as u64 > max_len {
                 self.notes.push(format!(
-                    "{name} does not travel in the GGUF: it is longer than {} MiB",
+                    "{name} is not stored in the GGUF: it is longer than {} MiB",
                     max_len >> 20
                 ));
             } else if name == MODEL {
                 self.keys.push((format!("{FILE}{name}"), Key::Bytes(pieces::between(&keys, bytes))));
             } else if let Err(why) = self.add_file(name, bytes, &keys) {
-                self.notes.push(format!("{name} does not travel in the GGUF: {why}"));
+                self.notes.push(format!("{name} is not stored in the GGUF: {why}"));
             }
         }
     }
@@ -161,7 +161,7 @@ impl Folder {
         }
         let (made, unknown) = tokens.made();
         if let Some(unknown) = unknown {
-            self.lose("file", "tokenizer.json", format!("nothing known here says {unknown}"));
+            self.lose("file", "tokenizer.json", format!("modelfmt does not know {unknown}"));
         }
         for (name, value) in [("tokenizer.json", made), ("tokenizer_config.json", tokens.config())] {
             self.lose("file", name, MADE);

@@ -68,7 +68,7 @@ pub struct Loss {
     pub why: String,
 }
 
-const UNKNOWN_TYPE: &str = "nothing says of which type it was before it became f32";
+const UNKNOWN_TYPE: &str = "its type before it became f32 is unknown";
 const ADDED: &str = "a number was added to it, which rounding may keep from being undone exactly";
 const CHANGED: &str =
     "its values are not what the metadata says of it, so it has changed since, and stays f32";
@@ -276,8 +276,9 @@ impl Folder {
     fn say_left_out(&mut self, table: &Table) {
         if let [first, others @ ..] = &table.left_out[..] {
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-            self.notes
-                .push(format!("the folder that the GGUF was made of had {first:?}{more}, which it has not"));
+            self.notes.push(format!(
+                "the folder that the GGUF was made from had {first:?}{more}, which the GGUF does not have"
+            ));
         }
     }
 }

@@ -44,7 +44,7 @@ impl Tokens<'_> {
             }
             None => {
                 top.insert("pre_tokenizer", level());
-                Some(format!("the pattern of the pre-tokenizer {name:?}, in place of which GPT-2's is taken"))
+                Some(format!("the pattern of the pre-tokenizer {name:?}, and uses GPT-2's instead"))
             }
         }
     }

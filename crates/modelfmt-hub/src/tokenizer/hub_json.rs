@@ -117,7 +117,7 @@ impl Tokenizer<'_> {
             "Unigram" => self.unigram(),
             "WordPiece" => self.wordpiece(),
             other => {
-                Err(fault(NAME, format!("its model is {}, and llama.cpp has none like that", quoted(other))))
+                Err(fault(NAME, format!("its model is {}, which llama.cpp does not support", quoted(other))))
             }
         }
     }
@@ -255,7 +255,7 @@ impl Tokenizer<'_> {
         if self.is("byte_fallback") {
             return Err(fault(
                 NAME,
-                "it is a unigram model with tokens for bytes, and llama.cpp has none like that",
+                "it is a unigram model with tokens for bytes, which llama.cpp does not support",
             ));
         }
         self.check_normalizers(|normalizer| {
@@ -297,7 +297,10 @@ impl Tokenizer<'_> {
 
     fn wordpiece(&self) -> Result<Parts, MapError> {
         if self.text("continuing_subword_prefix").is_some_and(|prefix| prefix != wordpiece::PREFIX) {
-            return Err(fault(NAME, "words do not go on with \"##\", and llama.cpp has no other WordPiece"));
+            return Err(fault(
+                NAME,
+                "its continuing_subword_prefix is not \"##\", the only one that llama.cpp supports",
+            ));
         }
         self.check_normalizers(|normalizer| matches!(normalizer, Normalizer::Bert { .. }))?;
         if self.steps != [Step::Bert] {

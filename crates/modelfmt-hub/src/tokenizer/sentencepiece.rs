@@ -85,13 +85,13 @@ impl SentencePiece {
         if algorithm == Algorithm::Unigram && (trainer.has_byte_fallback || has_bytes) {
             return Err(fault(
                 file,
-                "it is a unigram model with tokens for bytes, and llama.cpp has none like that",
+                "it is a unigram model with tokens for bytes, which llama.cpp does not support",
             ));
         }
         if trainer.is_whitespace_suffix || !normalizer.escapes_whitespaces {
             return Err(fault(
                 file,
-                "it has spaces after words or as they are, and llama.cpp has none like that",
+                "it puts spaces after words or keeps them unescaped, which llama.cpp does not support",
             ));
         }
         let id = |id: i32| u32::try_from(id).ok().filter(|id| vocabulary.token(*id).is_some());

@@ -204,7 +204,7 @@ impl Special {
             }
             [first, ..] => {
                 self.notes.push(format!(
-                    "{} puts {} tokens {end} each text, {} first; llama.cpp puts one at most, and here none",
+                    "{} puts {} tokens {end} each text, {} first; llama.cpp can put only one, so it will put none",
                     parts.file,
                     texts.len(),
                     quoted(first)
@@ -224,7 +224,7 @@ impl Special {
                 None => self.set(role, Some(id)),
                 Some(own) if own == id => {}
                 Some(_) => self.notes.push(format!(
-                    "the token {} ends a generation too, and GGUF has no more keys for such tokens: it is not said",
+                    "the token {} ends a generation too, but GGUF has no more keys for such tokens, so it is left out",
                     quoted(&token.text)
                 )),
             }

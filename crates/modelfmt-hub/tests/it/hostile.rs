@@ -158,7 +158,7 @@ fn other_files_and_kinds() {
         (
             "tokenizer.json",
             r#"{"model": {"type": "WordLevel"}}"#.to_owned(),
-            "tokenizer.json: its model is \"WordLevel\", and llama.cpp has none like that",
+            "tokenizer.json: its model is \"WordLevel\", which llama.cpp does not support",
         ),
         (
             "tokenizer.json",
@@ -186,7 +186,11 @@ fn other_files_and_kinds() {
             unigram(r#""byte_fallback": true, "vocab": []"#),
             "tokenizer.json: it is a unigram model with tokens for bytes",
         ),
-        ("tokenizer.json", wordpiece.to_owned(), "tokenizer.json: words do not go on with \"##\""),
+        (
+            "tokenizer.json",
+            wordpiece.to_owned(),
+            "tokenizer.json: its continuing_subword_prefix is not \"##\"",
+        ),
         ("tokenizer.json", same.to_owned(), "tokenizer.json: two tokens become \"▁x\""),
         ("vocab.json", "{}".to_owned(), "vocab.json: there is no merges.txt beside it"),
         ("vocab.txt", String::new(), "vocab.txt: it has no tokens"),
@@ -275,11 +279,11 @@ fn parts_of_a_sentencepiece_model() {
         (with(&field(2, &[3 << 3, 3])), "it is neither BPE nor a unigram model, and llama.cpp has no other"),
         (
             with(&field(2, &[3 << 3, 1])),
-            "it is a unigram model with tokens for bytes, and llama.cpp has none like that",
+            "it is a unigram model with tokens for bytes, which llama.cpp does not support",
         ),
         (
             with(&field(3, &[5 << 3, 0])),
-            "it has spaces after words or as they are, and llama.cpp has none like that",
+            "it puts spaces after words or keeps them unescaped, which llama.cpp does not support",
         ),
         (
             model(),

@@ -156,7 +156,7 @@ impl Texts {
         let more = files.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let what = format!(
-            "with trust_remote_code=True, transformers runs code that comes with the model and is not looked into: {named}{more}"
+            "with trust_remote_code=True, transformers runs code that comes with the model, which is not searched: {named}{more}"
         );
         self.add(name, 0, what, false);
     }

@@ -36,8 +36,8 @@ fn line(signature: &DetachedSignature) -> String {
         key.map_or_else(|| "a key without id".to_owned(), |id| format!("the key {}", Printable(id).cut(64)));
     let verdict = match (&signature.problem, signature.is_trusted) {
         (Some(problem), _) => Printable(problem).cut(LONGEST),
-        (None, Some(true)) => format!("by {key}, which was named; every file is what was signed"),
-        (None, _) => format!("says that it is by {key}; not checked, because no --key was named"),
+        (None, Some(true)) => format!("by {key}, which you trust; every file is as it was signed"),
+        (None, _) => format!("claims to be by {key}; not checked, because no --key was given"),
     };
     format!("signature  {}: {verdict}", Printable(&path))
 }
@@ -54,15 +54,15 @@ fn inside(details: &Value) -> Vec<String> {
     let signatures = items(details.get("signatures"));
     let is_checked = signatures.iter().any(|signature| is(signature, "is_named"));
     let by = |signature: &Value| match (is(signature, "is_named"), is_checked) {
-        (true, _) => format!("by the key {}, which was named", key(signature)),
-        (false, true) => format!("says that it is by the key {}, which was not named", key(signature)),
-        (false, false) => format!("says that it is by the key {}", key(signature)),
+        (true, _) => format!("by the trusted key {}", key(signature)),
+        (false, true) => format!("claims to be by the key {}, which is not a trusted key", key(signature)),
+        (false, false) => format!("claims to be by the key {}", key(signature)),
     };
     let signed: Vec<String> = signatures.iter().map(by).collect();
     let covers = if is_checked {
         "; covers metadata, names, shapes and every value, which is checked when it is read"
     } else {
-        "; not checked, because no --key was named"
+        "; not checked, because no --key was given"
     };
     let signed = if signed.is_empty() { "none".to_owned() } else { signed.join("; ") + covers };
     let mut lines = vec![format!("signature  inside: {signed}"), format!("pin        seal:{statement}")];

@@ -163,7 +163,7 @@ mod on {
                     }
                     Some(known) if known == value => {}
                     Some(_) => {
-                        common.lose(key, format!("{file:?} says something else than a file before it"));
+                        common.lose(key, format!("{file:?} has another value than an earlier file"));
                     }
                 }
             }

@@ -129,8 +129,7 @@ impl Policy {
 }
 
 /// Why a signature beside a file of another machine does not count.
-pub(crate) const NOT_LOCAL: &str =
-    "a signature is demanded, and one beside a file is looked for on this machine only; fetch both first";
+pub(crate) const NOT_LOCAL: &str = "the rule requires a signature, and only that of a local file can be checked; fetch the file and its signature first";
 
 /// Returns the BLAKE3 that the rule has for a file, or an error for a pin of another kind.
 fn hash_of(rule: &Rule, file: &File<'_>) -> Result<Option<[u8; 32]>, String> {

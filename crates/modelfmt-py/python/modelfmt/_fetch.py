@@ -65,11 +65,11 @@ def fetch(
     progress: Progress = None,
     **requests: Unpack[Requests],
 ) -> Fetched:
-    """Gets a file, a set or a repository from a URL, goes on after a stop, or repairs a damaged copy.
+    """Gets a file, a set or a repository from a URL, resumes it, or repairs a damaged copy.
 
     Several URLs are mirrors of one file. ``path`` is the file to write, or a folder. What is there already and is right stays: pieces of
     16 KiB with a ``pin`` (``"b3:…"``) and an outboard beside the file, else what the hashes in the file cover. A new file appears when
-    it is complete and right; the same call goes on after a stop. ``overwrite`` begins anew and replaces whatever is there.
+    it is complete and right; the same call resumes after a stop. ``overwrite`` begins anew and replaces whatever is there.
 
     The URL of an index fetches its set, that of a file of a GGUF split the split, and ``hf://OWNER/REPO`` a repository, of which
     ``include`` and ``exclude`` choose files by patterns.

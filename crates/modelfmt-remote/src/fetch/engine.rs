@@ -214,7 +214,10 @@ impl<'a> Engine<'a> {
             let pieces: u64 = bad.iter().map(|range| (range.end - range.start).div_ceil(GROUP)).sum();
             mirror.refused.set(mirror.refused.get().saturating_add(pieces));
             if !mirror.sent_wrong_bytes.replace(true) && !is_alone {
-                self.cx.note(format!("{}: it sends wrong bytes, which are asked of others", mirror.name));
+                self.cx.note(format!(
+                    "{}: it sends wrong bytes; they are fetched from another URL",
+                    mirror.name
+                ));
             }
         }
         let without = |range: Range<u64>| Job {
@@ -235,7 +238,8 @@ impl<'a> Engine<'a> {
             Some(Stop::Server(fault)) => {
                 if mirror.is_alive() {
                     if !is_alone {
-                        self.cx.note(format!("{}: {fault}; the rest is asked of others", mirror.name));
+                        self.cx
+                            .note(format!("{}: {fault}; the rest is fetched from other URLs", mirror.name));
                     }
                     self.lost.error = Some(Error::new(&mirror.place, fault.clone()));
                     *mirror.fault.borrow_mut() = Some(fault);
@@ -261,7 +265,7 @@ impl<'a> Engine<'a> {
             if let Some((own, best)) = own.zip(best)
                 && own > best.saturating_mul(SLOW).max(TICK * 2)
             {
-                self.cx.note(format!("{}: it is slow; the rest is asked of others", mirror.name));
+                self.cx.note(format!("{}: it is slow; the rest is fetched from other URLs", mirror.name));
                 running.abort.abort();
             }
         }

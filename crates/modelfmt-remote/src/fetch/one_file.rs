@@ -178,7 +178,7 @@ impl Proved<'_> {
             && has_pieces
             && !super::plan::has_right(cx, differences.clone(), tree, self.outboard, size).await?
         {
-            let why = "nothing of it is right, so it is no damaged copy of the file that is asked for; --force fetches that \
+            let why = "none of its bytes are right, so it is not a damaged copy of the file at the URL; --force fetches that \
                        in its place";
             return Err(FetchError::refused(path, why));
         }
@@ -251,7 +251,7 @@ impl Proved<'_> {
         let pieces: u64 = lost.ranges.iter().map(|range| (range.end - range.start).div_ceil(GROUP)).sum();
         let first = lost.ranges.iter().map(|range| range.start).min().unwrap_or_default();
         let why = format!(
-            "{} of 16 KiB {} wrong there too, the first at byte {first}; the others are in place, and another URL may have {}",
+            "{} of 16 KiB {} wrong at this URL too, the first at byte {first}; the others are right now, and another URL may have {}",
             if pieces == 1 { "1 piece".to_owned() } else { format!("{pieces} pieces") },
             if pieces == 1 { "is" } else { "are" },
             if pieces == 1 { "this one" } else { "these" }

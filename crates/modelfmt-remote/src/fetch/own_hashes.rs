@@ -166,7 +166,7 @@ impl Likeness {
         if self.other <= self.same {
             return Ok(());
         }
-        let why = "most of it is something else, so it is no damaged copy of the file that is asked for; --force fetches \
+        let why = "most of its bytes differ, so it is not a damaged copy of the file at the URL; --force fetches \
                    that in its place";
         Err(FetchError::refused(path, why))
     }
@@ -188,14 +188,14 @@ impl Repairing<'_> {
         cx.add_to_total(size);
         let first = self.wrong(&claims, &covered, size)?;
         if all.len() > 1 && all.iter().all(|range| range.is_empty() || first.contains(range)) {
-            let why = "nothing of it is right, so it is no damaged copy of the file that is asked for; --force fetches \
+            let why = "none of its bytes are right, so it is not a damaged copy of the file at the URL; --force fetches \
                        that in its place";
             return Err(FetchError::refused(path, why));
         }
         let uncovered = self.uncovered(&covered, size).await?;
         let is_other = !first.is_empty() || real != size;
         if is_other && uncovered.differ() > 0 && self.is_whole()? {
-            let why = "by its own hashes it is whole, but it is not the file at the URL: another version of it, or one that \
+            let why = "it matches its own hashes, but it is not the file at the URL: it is another version, or one that \
                        was changed here; --force fetches that in its place";
             return Err(FetchError::refused(path, why));
         }
@@ -370,7 +370,7 @@ impl Repairing<'_> {
         if let Some(first) = wrong.first() {
             self.mirror.refused.set(self.mirror.refused.get().saturating_add(wrong.len() as u64));
             let why = format!(
-                "{} of the parts that are wrong here do not have the file's own hash there either, the first at byte {}",
+                "{} of the damaged parts do not match the file's own hashes at this URL either, the first at byte {}",
                 wrong.len(),
                 first.start
             );

@@ -63,8 +63,8 @@ impl Expected {
 }
 
 /// The reason why an existing file is neither kept nor fetched.
-pub(super) const UNKNOWN: &str = "it exists, and nothing says whether it is the file at the URL or a part of it: no digest of it is known, and this \
-    fetch did not begin it; give --pin b3:HEX, or --force to fetch it anew";
+pub(super) const UNKNOWN: &str = "it exists, and it is unknown whether it is the file at the URL or a part of it: no digest is known, and no earlier \
+    fetch began it; give --pin b3:HEX, or --force to fetch it again";
 
 /// Returns a key that identifies the version on a server; `None` if the server states nothing.
 fn key(mirror: &Mirror, expected: Expected) -> Option<String> {
@@ -206,7 +206,7 @@ impl One<'_> {
         if is_compared {
             if !is_same(part.path(), path)? {
                 part.remove().map_err(local())?;
-                let why = "it exists and differs from the file at the URL, and nothing is known that it could be checked by; \
+                let why = "it exists and differs from the file at the URL, and no hash is known to check it; \
                            --force fetches it anew";
                 return Err(FetchError::refused(path, why));
             }

@@ -56,7 +56,7 @@ pub(super) fn note_left(cx: &Context<'_>, wanted: &Wanted, key: Option<&str>, si
     let left = part::of_another(&wanted.target, key.unwrap_or_default(), size);
     if left > 0 {
         cx.note(format!(
-            "{}: an earlier fetch had left {left} bytes of it; they are of another version or another URL, so it begins anew",
+            "{}: an earlier fetch left {left} bytes, but of another version or another URL, so the fetch starts from the beginning",
             wanted.target.display()
         ));
     }

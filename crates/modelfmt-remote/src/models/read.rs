@@ -175,7 +175,7 @@ fn open_outboard(store: &Store, at: &Location) -> Result<Option<File>, Error> {
         Ok(outboard) => Ok(Some(outboard)),
         Err(error) if matches!(error.fault(), Fault::NotFound(_)) => {
             let why = format!(
-                "there is no {} beside it, without which a pin b3: would take reading all of it; get it first with `modelfmt fetch`, or put there \
+                "there is no {} next to it, so checking a b3: pin would need the whole file; get the file first with `modelfmt fetch`, or put there \
                  what `modelfmt outboard` writes",
                 outboard_name(at)
             );

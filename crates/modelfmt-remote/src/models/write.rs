@@ -140,7 +140,7 @@ impl<'a> Bucket<'a> {
     ) -> Result<Self, Error> {
         expect_no_outboard(options)?;
         if inputs(model).contains(&shown(at)) {
-            let why = "it is a file of the input, which no output replaces; choose another name";
+            let why = "it is a file of the input, which must not be overwritten; choose another name";
             let source = io::Error::new(io::ErrorKind::InvalidInput, why);
             return Err(Error::Write { path: shown(at), source });
         }
@@ -180,9 +180,9 @@ impl<'a> Bucket<'a> {
     /// Removes an object of a set that has been replaced, and returns a message about it.
     fn remove(&self, index: &str, stale: &str) -> String {
         match self.files.create(stale).and_then(|object| object.remove_old()) {
-            Ok(()) => format!("{stale:?} is removed: it belonged to what {index:?} was before"),
+            Ok(()) => format!("{stale:?} is removed: it belonged to the previous {index:?}"),
             Err(error) => {
-                format!("{stale:?} belonged to what {index:?} was before and cannot be removed: {error}")
+                format!("{stale:?} belonged to the previous {index:?} and cannot be removed: {error}")
             }
         }
     }

@@ -247,6 +247,6 @@ mod tests {
             assert!(wrong.parse::<TypeRule>().is_err(), "{wrong}");
         }
         let preset = "cast *=q4_k_m".parse::<TypeRule>().unwrap_err().to_string();
-        assert!(preset.ends_with("what helps: quantize q4_k_m"), "{preset}");
+        assert!(preset.ends_with("use quantize q4_k_m"), "{preset}");
     }
 }

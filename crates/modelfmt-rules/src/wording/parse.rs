@@ -32,7 +32,7 @@ impl ParseError {
     pub fn in_words(&self, words: &dyn Words) -> String {
         match &self.instead {
             Some((choice, chosen)) => {
-                format!("{}; what helps: {} {chosen}", self.why, words.choice(*choice))
+                format!("{}; use {} {chosen}", self.why, words.choice(*choice))
             }
             None => self.why.clone(),
         }

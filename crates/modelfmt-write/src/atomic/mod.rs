@@ -158,7 +158,7 @@ fn refuse_existing(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> 
             Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder"))
         }
         Ok(_) if inputs.contains(target) => {
-            let text = "it is a file of the input, which no output replaces; choose another name";
+            let text = "it is a file of the input, which must not be overwritten; choose another name";
             Err(io::Error::new(io::ErrorKind::InvalidInput, text))
         }
         Ok(_) if overwrite == Overwrite::Refuse => Err(already_exists()),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(thiserror::Error)]
 #[error(
     "{} has been changed since the edit was prepared, by another edit or another program. This edit has changed nothing, and the \
-     file is as the other one left it; edit it again",
+     other change was kept; run the edit again",
     path.display()
 )]
 pub struct EditConflict {

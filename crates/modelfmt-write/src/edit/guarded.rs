@@ -280,7 +280,7 @@ impl<D: Disk> Guarded<'_, D> {
     fn is_left(&self, error: &io::Error) -> io::Error {
         let place = journal_path(self.home);
         let text = format!(
-            "{error}; {} has what undoes or completes the edit, and another edit does that first",
+            "{error}; the journal {} can undo or complete the edit, which the next edit does first",
             place.display()
         );
         io::Error::new(error.kind(), text)

@@ -42,8 +42,7 @@ fn a_source_of_one_file_says_what_to_do() {
     let file = "split-00002-of-00003.gguf";
     let bytes = fs::read(testkit::testdata("reference/gguf").join(file)).unwrap();
     let help = "open it by its path (or give the files to open_source)";
-    for (name, help) in
-        [(file, help), ("part.gguf", "its name is not NAME-00001-of-00003.gguf or that of another")]
+    for (name, help) in [(file, help), ("part.gguf", "its name is not of the form NAME-00001-of-00003.gguf")]
     {
         let error = Model::from_source(name, bytes.clone()).unwrap_err();
         let mut text = error.to_string();
@@ -117,5 +116,5 @@ fn files_of_one_set_are_one_model() {
     assert_eq!((whole.path(), whole.tensor_count()), (&*index, 3));
     // A file that is given twice is not a part of itself.
     let twice = [parts[0].clone(), parts[0].clone()];
-    assert!(merged(&twice).unwrap_err().to_string().contains("each name once"));
+    assert!(merged(&twice).unwrap_err().to_string().contains("two tensors with one name"));
 }

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Inspect, quiet: bool) -> Result {
 /// Inspects several files. If one fails, the others are still inspected.
 fn several(args: &Inspect, options: &InspectOptions, quiet: bool) -> Result {
     if args.open.pin.is_some() {
-        return Err(Failure::Usage("--pin: it is of one file; name no other".to_owned()));
+        return Err(Failure::Usage("--pin: a pin is for one file; name only that file".to_owned()));
     }
     if args.get.is_some() {
         return Err(Failure::Usage("--get: it prints a value of one file; name no other".to_owned()));

@@ -150,9 +150,9 @@ impl OutputGuard {
                 continue;
             }
             notes.push(match fs::remove_file(&path) {
-                Ok(()) => format!("{file:?} is removed: it belonged to what {name:?} was before"),
+                Ok(()) => format!("{file:?} is removed: it belonged to the previous {name:?}"),
                 Err(error) => {
-                    format!("{file:?} belonged to what {name:?} was before and cannot be removed: {error}")
+                    format!("{file:?} belonged to the previous {name:?} and cannot be removed: {error}")
                 }
             });
         }

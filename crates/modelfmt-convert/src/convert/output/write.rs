@@ -61,7 +61,7 @@ pub(crate) fn first_file(job: &Job<'_>, target: Format, name: String) -> Result<
 /// Returns the error for a format that is only read.
 pub(crate) fn never(format: Format, instead: Option<&str>) -> Error {
     let instead = instead.map_or_else(String::new, |text| format!("; {text}"));
-    Error::usage(Choice::Target, format!("{format} is read and never written{instead}"))
+    Error::usage(Choice::Target, format!("{format} can be read but not written{instead}"))
 }
 
 /// Adds the path of the target to an error of a writer.

@@ -55,7 +55,7 @@ impl Chooser<'_> {
             let names = Examples::of(self.chosen.listed.iter().map(|(_, declared)| declared.name.as_str()));
             notes.push(
                 format!(
-                    "{} has no tensors without data; kept in its metadata, for the way back: {names}",
+                    "{} has no tensors without data; they are stored in its metadata, for a conversion back: {names}",
                     self.target.format
                 )
                 .into(),
@@ -84,7 +84,7 @@ impl Chooser<'_> {
             return None;
         }
         Some(format!(
-            "leaves tensors of integers as they are that have scales beside them, in no scheme that is known: {}",
+            "does not change integer tensors whose scales follow no known scheme: {}",
             Examples::of(names)
         ))
     }

@@ -131,7 +131,7 @@ impl<'a> TypeRules<'a> {
         let by_name = self.named_for(tensor.origins);
         if let Some(other) = tensor.origins.iter().find(|other| self.named_for(&[other]) != by_name) {
             let why = format!(
-                "{:?}, which it is made of, is not in all rules of its other parts",
+                "{:?} is a part of it, and does not match the same rules as its other parts",
                 Shortened(other)
             );
             return Decision::Refused(Unsupported::tensor(tensor.name, why, None));
@@ -272,7 +272,7 @@ impl<'a> TypeRules<'a> {
         };
         let is_after = !matches!(rule.effective(), TypeChange::Dequantize(_)) && self.has_dequantize();
         let twice = if is_after {
-            "; rules go by the types in the source, so what is dequantized here is changed again by another conversion"
+            "; rules see the types in the source, so convert the output once more to change tensors that are dequantized here"
         } else {
             ""
         };
@@ -387,16 +387,23 @@ fn dequantize(rule: &TypeRule, to: DType, tensor: Candidate<'_>) -> Verdict {
         Ok(_) if *scaled != Scaled::No => Verdict::Takes(to),
         Ok(_) if rule.glob.is_none() => Verdict::Misses,
         Ok(_) if dtype.kind() == Kind::Float => Verdict::Leaves,
-        Ok(_) => {
-            Verdict::Refuses(format!("{} is to decode it, and {dtype} is not quantized", text(rule)), None)
-        }
+        Ok(_) => Verdict::Refuses(
+            format!("{} cannot decode it, because {dtype} is not quantized", text(rule)),
+            None,
+        ),
     }
 }
 
 fn quantize(rule: &TypeRule, to: Quantization, dtype: Option<DType>, tensor: Candidate<'_>) -> Verdict {
     let is_named = rule.glob.is_some();
     if tensor.dtype.kind() != Kind::Float {
-        let why = || format!("{} is to quantize it, and only floats are, not {}", text(rule), tensor.dtype);
+        let why = || {
+            format!(
+                "{} cannot quantize it, because only floats can be quantized, not {}",
+                text(rule),
+                tensor.dtype
+            )
+        };
         return if is_named { Verdict::Refuses(why(), None) } else { Verdict::Misses };
     }
     match (dtype, to) {
@@ -409,7 +416,7 @@ fn quantize(rule: &TypeRule, to: Quantization, dtype: Option<DType>, tensor: Can
         (None, Quantization::Type(blocks)) if is_named => {
             let rule = text(rule);
             let why = format!(
-                "{rule} is to quantize it, and its rank is below 2 or a row is not whole blocks of {blocks}"
+                "{rule} cannot quantize it, because its rank is below 2 or a row is not whole blocks of {blocks}"
             );
             Verdict::Refuses(why, None)
         }

@@ -135,7 +135,7 @@ impl Scan {
         if internal_word(name).is_some() {
             self.add(at, format!("it uses the name {name:?}"));
         } else if is_filter && name == "attr" {
-            self.add(at, "it gets an attribute by a name that it makes (attr)".to_owned());
+            self.add(at, "it looks up an attribute by a computed name (attr)".to_owned());
         } else if !is_attribute && !is_filter && !is_keyword && ESCAPES.contains(&name) {
             self.add(at, format!("it uses {name:?}, which leads out of a template"));
         }

@@ -47,7 +47,7 @@ fn a_lying_a_slow_and_a_vanishing_mirror_among_four() {
     };
     assert!(named(&lying, "sends wrong bytes"), "{:?}", done.notes);
     assert!(named(&slow, "is slow"), "{:?}", done.notes);
-    assert!(named(&vanishing, "the rest is asked of others"), "{:?}", done.notes);
+    assert!(named(&vanishing, "the rest is fetched from other URLs"), "{:?}", done.notes);
     assert!(
         !done.notes.iter().any(|note| note.starts_with(&honest.url("m").to_string())),
         "{:?}",

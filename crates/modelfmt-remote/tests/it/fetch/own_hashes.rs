@@ -136,7 +136,7 @@ fn another_file_is_no_damaged_copy() {
         for theirs in [b"something else".to_vec(), values.clone(), other] {
             fs::write(&out, &theirs).unwrap();
             let error = fetch_from(&server, &[server.url(name)], &out, &FetchOptions::new()).unwrap_err();
-            assert!(error.to_string().contains("no damaged copy"), "{file}: {error}");
+            assert!(error.to_string().contains("not a damaged copy"), "{file}: {error}");
             assert!(fs::read(&out).unwrap() == theirs, "{file}");
         }
         fetch_from(&server, &[server.url(name)], &out, &FetchOptions::new().force(true)).unwrap();

@@ -213,9 +213,10 @@ fn wrong_bytes_of_the_only_server_are_named_and_the_rest_is_kept() {
     let out = folder.path().join("m");
     let error = fetch(&server, &out, &FetchOptions::new().pin(hash)).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains(&format!("1 piece of 16 KiB is wrong there too, the first at byte {}", 20 * GROUP)),
+        error.to_string().contains(&format!(
+            "1 piece of 16 KiB is wrong at this URL too, the first at byte {}",
+            20 * GROUP
+        )),
         "{error}"
     );
     assert!(!out.exists());

@@ -129,7 +129,7 @@ fn what_a_target_cannot_hold_is_listed_or_dropped_and_listed() {
     assert_eq!(
         error,
         concat!(
-            "m.oinf: does not fit mag: 2 items; what helps: lossy\n",
+            "m.oinf: does not fit mag: 2 items; options that help: lossy\n",
             "  metadata key \"text\": mag holds integers below 2^63 and floats, not a str (lossy)\n",
             "  size variable \"D\": mag has no size variables (lossy)"
         )
@@ -239,7 +239,10 @@ fn a_key_that_somebody_else_uses_is_kept_aside() {
         let source = safetensors(&tensors, own);
         for target in [Format::Aero, Format::AeroSet, Format::Apr2, Format::Apr] {
             let (there, done) = try_convert(&source, target, &options(|_| {})).unwrap();
-            assert!(notes(&done).iter().any(|note| note.starts_with("modelfmt is kept aside")), "{target}");
+            assert!(
+                notes(&done).iter().any(|note| note.starts_with("modelfmt is stored separately")),
+                "{target}"
+            );
             let second = convert(&there, Format::Apr2, &options(|_| {}));
             for there in [there, second] {
                 let (back, done) = try_convert(&there, Format::Safetensors, &options(|_| {})).unwrap();

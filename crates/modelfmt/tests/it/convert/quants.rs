@@ -207,7 +207,7 @@ fn without_scales_numbers_are_not_written_without_a_word() {
         plain.output.version = version.map(str::to_owned);
         let text = all(&try_convert(&model, target, &plain).unwrap_err());
         let why = format!(
-            "quant payload \"a\": {target} has no scales beside values, and without them its numbers are others (dequantize to f32)"
+            "quant payload \"a\": {target} cannot store scales with values, and without scales the values are wrong (dequantize to f32)"
         );
         assert!(text.contains(&why) && text.contains("quant payload \"i4\""), "{text}");
         plain.metadata.lossy = true;

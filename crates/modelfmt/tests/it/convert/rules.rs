@@ -71,16 +71,20 @@ fn the_last_rule_decides_whichever_option_it_came_from() {
 fn a_rule_that_names_a_tensor_it_cannot_act_on_is_refused() {
     let (model, blocks) = (source(), blocks());
     for (model, rule, why) in [
-        (&model, "quantize *=q4_0", "tensor \"norm\": \"*=q4_0\" is to quantize it, and its rank is below 2"),
+        (
+            &model,
+            "quantize *=q4_0",
+            "tensor \"norm\": \"*=q4_0\" cannot quantize it, because its rank is below 2",
+        ),
         (
             &model,
             "quantize ids=q4_0",
-            "tensor \"ids\": \"ids=q4_0\" is to quantize it, and only floats are, not i64",
+            "tensor \"ids\": \"ids=q4_0\" cannot quantize it, because only floats can be quantized, not i64",
         ),
         (
             &model,
             "dequantize ids=f32",
-            "tensor \"ids\": \"ids=f32\" is to decode it, and i64 is not quantized",
+            "tensor \"ids\": \"ids=f32\" cannot decode it, because i64 is not quantized",
         ),
         (
             &blocks,
@@ -90,7 +94,7 @@ fn a_rule_that_names_a_tensor_it_cannot_act_on_is_refused() {
         (
             &blocks,
             "quantize b=q4_0",
-            "tensor \"b\": \"b=q4_0\" is to quantize it, and only floats are, not q8_0",
+            "tensor \"b\": \"b=q4_0\" cannot quantize it, because only floats can be quantized, not q8_0",
         ),
     ] {
         let refusal = refused(model, &[rule]);
@@ -112,7 +116,7 @@ fn a_rule_that_finds_nothing_is_an_error_of_the_job() {
         ),
         (&ids, &["quantize q4_0"], "quantize q4_0: finds nothing to act on: no tensor of floats has rank 2"),
         (&ids, &["cast x*=f16"], "cast x*: no tensor has a matching name"),
-        (&blocks(), &["dequantize f32", "quantize q4_k"], "is changed again by another conversion"),
+        (&blocks(), &["dequantize f32", "quantize q4_k"], "convert the output once more"),
     ] {
         let error = try_convert(model, Format::Aero, &rules(texts)).unwrap_err();
         assert!(!error.is_usage() && error.code() == "no-match", "{error}");
@@ -149,8 +153,8 @@ fn a_rule_that_later_ones_override_is_a_warning_with_the_order_that_works() {
 #[test]
 fn types_that_other_options_make_name_these() {
     let model = source();
-    assert!(refused(&model, &["cast q4_k"]).ends_with("what helps: quantize to q4_k"));
-    assert!(refused(&model, &["quantize i8"]).ends_with("what helps: cast to i8"));
+    assert!(refused(&model, &["cast q4_k"]).ends_with("use quantize to q4_k"));
+    assert!(refused(&model, &["quantize i8"]).ends_with("use cast to i8"));
     assert!(refused(&model, &["quantize iq3_s"]).contains("there is no encoder for iq3_s"));
 }
 

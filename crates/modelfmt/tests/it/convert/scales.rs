@@ -128,7 +128,8 @@ fn integers_with_scales_beside_them_are_said() {
         ],
         "{}",
     );
-    let text = "leaves tensors of integers as they are that have scales beside them, in no scheme that is known: \"int8.codes\", \"moe_blocks\"";
+    let text =
+        "does not change integer tensors whose scales follow no known scheme: \"int8.codes\", \"moe_blocks\"";
     let error = try_convert(&source, Format::Safetensors, &to(DType::F32)).unwrap_err().to_string();
     assert!(error.ends_with(&format!("dequantize f32: finds nothing to act on: it {text}")), "{error}");
     let (_, done) = try_convert(&source, Format::Safetensors, &options(|_| {})).unwrap();
@@ -332,7 +333,7 @@ fn nothing_is_silently_wrong() {
     refused(&scaled, &given("a.weight_scale=a.weight"), "f32 has no scales");
     refused(&scaled, &given("b=a.weight_scale"), "scales b: no tensor has a matching name");
     let alone = options(|o| o.types.scales = vec!["a=b".parse().unwrap()]);
-    refused(&scaled, &alone, "scales: scales are for weights that are dequantized, and none is to be");
+    refused(&scaled, &alone, "scales: it is used only when weights are dequantized, and no rule dequantizes");
 }
 
 #[test]

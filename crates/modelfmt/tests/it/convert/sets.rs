@@ -38,7 +38,7 @@ fn a_tensor_that_is_larger_than_a_file_may_be_is_told() {
                 .options(&options)
                 .write();
             let notes = done.unwrap().notes;
-            let says = notes.iter().any(|note| note.text.contains("does not hold for 3 tensors"));
+            let says = notes.iter().any(|note| note.text.contains("is exceeded by 3 tensors"));
             assert_eq!(says, expected, "{format} {size}: {notes:?}");
         }
     }

@@ -70,7 +70,7 @@ fn what_they_say_differently_is_listed_and_what_the_first_says_counts() {
     };
     let error = try_convert(&models(), Format::Safetensors, &options(|_| {})).map(drop).unwrap_err();
     let text = all(&error);
-    assert!(text.contains("metadata key \"differs\": m.safetensors says something else"), "{text}");
+    assert!(text.contains("metadata key \"differs\": m.safetensors has another value"), "{text}");
     assert!(!text.contains("same") && !text.contains("second"), "{text}");
     let (one, done) =
         try_convert(&models(), Format::Safetensors, &options(|o| o.metadata.lossy = true)).unwrap();

@@ -83,7 +83,7 @@ fn all_unsupported_items_stand_in_one_error_whose_first_line_says_how_many_and_w
         [tensor("a", DType::BF16, &[1]), tensor("b", DType::F64, &[1]), tensor("c", DType::F32, &[1])];
     let error =
         try_convert(&safetensors(&tensors, r#"{"k": "v"}"#), Format::Mag, &options(|_| {})).unwrap_err();
-    let expected = "m.safetensors: does not fit mag: 3 items; what helps: cast to f32, lossy, widen";
+    let expected = "m.safetensors: does not fit mag: 3 items; options that help: cast to f32, lossy, widen";
     assert_eq!(error.to_string(), expected);
     let Error::Unsupported { unsupported, .. } = error else { panic!() };
     assert_eq!(unsupported.len(), 3);
@@ -162,7 +162,7 @@ fn values_that_no_option_takes_are_errors_of_usage() {
     let source = mag(&[tensor("w", DType::F32, &[2])], &[]);
     type Row = (Format, fn(&mut ConvertOptions), &'static str);
     let rows: [Row; 11] = [
-        (Format::Aprn, |_| {}, "target: aprn is read and never written"),
+        (Format::Aprn, |_| {}, "target: aprn can be read but not written"),
         (
             Format::Apr2,
             |o| o.types.rules.push(TypeRule::dequantize(DType::F64)),
@@ -192,7 +192,7 @@ fn values_that_no_option_takes_are_errors_of_usage() {
         (Format::Mag, |o| o.tensors.include = vec!["[".to_owned()], "include: "),
         (Format::Mag, |o| o.tensors.exclude = vec!["{".to_owned()], "exclude: "),
         (Format::Gguf, |o| o.output.shard_size = Some(0), "shard_size: is 0"),
-        (Format::Apr1, |_| {}, "target: apr1 is read and never written; apr2 is what follows it"),
+        (Format::Apr1, |_| {}, "target: apr1 can be read but not written; apr2 is what follows it"),
     ];
     for (target, change, expected) in rows {
         let error = try_convert(&source, target, &options(change)).unwrap_err();

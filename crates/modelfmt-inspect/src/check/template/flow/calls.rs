@@ -216,7 +216,7 @@ impl Flow<'_> {
         };
         match by_name {
             Some((Value::Text(filter), _)) if filter == "attr" => {
-                self.add(format!("it gets attributes by a name that it makes ({name}, attr)"));
+                self.add(format!("it looks up attributes by a computed name ({name}, attr)"));
                 Value::Assembled
             }
             Some((Value::Text(filter), rest)) if name == "map" => match of {
@@ -225,7 +225,7 @@ impl Flow<'_> {
             },
             Some((Value::Text(_), _)) => of.filtered(name, &[]),
             Some(_) => {
-                self.add(format!("it applies a filter or a test by a name that it makes ({name})"));
+                self.add(format!("it applies a filter or a test by a computed name ({name})"));
                 Value::Assembled
             }
             // `map` with only an attribute.
