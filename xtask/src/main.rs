@@ -161,7 +161,7 @@ enum Task {
         #[arg(long = "package", value_name = "NAME")]
         packages: Vec<String>,
     },
-    /// Measure speed and memory (--help), update the documents (--write), find regressions (--compare COMMIT)
+    /// Measure speed and memory (--help), update the documents (--write), find regressions (--compare COMMIT, --runs N)
     #[command(disable_help_flag = true)]
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]

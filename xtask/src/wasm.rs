@@ -1,4 +1,4 @@
-//! Checks the published libraries for `wasm32-unknown-unknown`, with their default features and with none.
+//! Builds the published libraries for `wasm32-unknown-unknown`, with their default features and with none.
 //! Then runs `crates/testkit-wasm` under Node, where every golden file has to read the same as natively.
 //!
 //! rustup provides the target if it can. Otherwise Debian's `rustc-web` builds the standard library from the
@@ -30,16 +30,12 @@ pub(crate) enum Toolchain {
 
 pub(crate) fn run(build_std: bool) -> Result {
     let toolchain = Toolchain::find(build_std)?;
-    let packages = workspace::packages()?;
-    let names = || packages.iter().filter(|package| is_built(package)).map(|package| package.name.as_str());
     let mut failed = Vec::new();
-    step(&format!("{TARGET}: default features"));
-    failed.extend(exec(&mut toolchain.package("check", names())).err().map(|error| error.to_string()));
-    step(&format!("{TARGET}: no features"));
-    for name in names() {
-        // One by one: built together, a package would get the features that others ask of it.
-        let without = exec(toolchain.package("check", [name]).arg("--no-default-features"));
-        failed.extend(without.err().map(|error| error.to_string()));
+    for package in workspace::packages()?.iter().filter(|package| is_built(package)) {
+        step(&format!("{TARGET}: {}", package.name));
+        let with_defaults = exec(&mut toolchain.build(&package.name));
+        let without = exec(toolchain.build(&package.name).arg("--no-default-features"));
+        failed.extend(with_defaults.and(without).err().map(|error| error.to_string()));
     }
     failed.extend(compare(&toolchain).err().map(|error| error.to_string()));
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
@@ -48,7 +44,7 @@ pub(crate) fn run(build_std: bool) -> Result {
 /// Reads every golden file, and files of 100 GB, natively and under Node. Fails if anything differs.
 fn compare(toolchain: &Toolchain) -> Result {
     step("Node: golden files in memory and by ranges, files of 100 GB");
-    exec(toolchain.package("build", [HARNESS]).arg("--lib"))?;
+    exec(toolchain.build(HARNESS).arg("--lib"))?;
     let library = toolchain.target_dir().join(TARGET).join("debug/testkit_wasm.wasm");
     let held = run::output(workspace::cargo("run").args([
         "--quiet",
@@ -85,26 +81,22 @@ impl Toolchain {
         Ok(Self::Debian { linker: linker()? })
     }
 
-    /// Returns `cargo check` or `cargo build` of packages for the target.
-    fn package<'p>(&self, subcommand: &str, packages: impl IntoIterator<Item = &'p str>) -> Command {
-        let mut cargo = self.cargo(subcommand);
+    /// Returns `cargo build` of a package for the target.
+    fn build(&self, package: &str) -> Command {
+        let mut cargo = self.cargo_build();
         if let Self::Debian { .. } = self {
             // The workspace optimises dependencies, here the standard library too. That is not worth it: what
             // is run takes a moment.
             cargo.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
         }
-        cargo.args(packages.into_iter().flat_map(|package| ["--package", package]));
+        cargo.args(["--package", package]);
         cargo
     }
 
     /// Returns `cargo build` for the target.
     pub(crate) fn cargo_build(&self) -> Command {
-        self.cargo("build")
-    }
-
-    fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = match self {
-            Self::Own => workspace::cargo(subcommand),
+            Self::Own => workspace::cargo("build"),
             Self::Debian { linker } => {
                 let mut cargo = workspace::command(DEBIAN_CARGO);
                 // These variables, which rustup's cargo has set for us, would lead to rustup's compiler.
@@ -112,7 +104,7 @@ impl Toolchain {
                 // `-Zbuild-std` is not stable, so a stable compiler has to be allowed to use it.
                 cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", DEBIAN_RUSTC);
                 cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
-                cargo.args([subcommand, "-Zbuild-std=std,panic_abort"]);
+                cargo.args(["build", "-Zbuild-std=std,panic_abort"]);
                 // Two compilers in one folder would undo each other's work.
                 cargo.arg("--target-dir").arg(self.target_dir());
                 cargo

@@ -4,18 +4,6 @@
 use crate::run::{Result, exec, step};
 use crate::workspace::{self, Package};
 
-/// The crates that make up the umbrella crate. Each feature of the umbrella turns on theirs of the same name,
-/// and clippy checks every crate of the workspace that it compiles, so these crates are not checked with each
-/// feature again.
-const INNER: [&str; 6] = [
-    "modelfmt-convert",
-    "modelfmt-derived",
-    "modelfmt-edit",
-    "modelfmt-inspect",
-    "modelfmt-model",
-    "modelfmt-rules",
-];
-
 pub(super) fn check() -> Result {
     step("features: none, each alone, all");
     let packages = workspace::packages()?;
@@ -27,11 +15,8 @@ pub(super) fn check() -> Result {
 /// Returns the choices of a library's features that do not build.
 fn faults(library: &Package) -> Vec<String> {
     let mut choices = vec![String::new()];
-    let is_inner = INNER.contains(&library.name.as_str());
-    if !is_inner {
-        choices.extend(library.features.iter().cloned());
-    }
-    if is_inner || library.features.len() > 1 {
+    choices.extend(library.features.iter().cloned());
+    if library.features.len() > 1 {
         choices.push(library.features.join(","));
     }
     choices.retain(|features| {

@@ -161,11 +161,11 @@ fn how(tensor: &ProvedTensor) -> String {
         TensorResult::Foreign => "BASE has the name, but no step gives this dtype and shape".to_owned(),
         _ => {
             let (different, all) = (count(tensor.different), count(tensor.blocks));
+            let counted = if tensor.has_blocks { "blocks" } else { "values" };
             let apart = tensor.max_abs.map_or_else(String::new, |max| format!(", by up to {max:.3e}"));
             format!(
-                "{} gives other values: {different} of {all} {}s differ{apart}",
-                Printable(&steps(tensor)),
-                tensor.counted
+                "{} gives other values: {different} of {all} {counted} differ{apart}",
+                Printable(&steps(tensor))
             )
         }
     }

@@ -111,8 +111,8 @@ pub struct ProvedTensor {
     /// The number of blocks of the tensor: of elements for types without blocks, and of bytes if neither is
     /// known.
     pub blocks: u64,
-    /// The unit that `blocks` counts: `block`, or `value` for types without blocks.
-    pub counted: &'static str,
+    /// Whether the dtype has blocks, so that blocks are counted and not elements.
+    pub has_blocks: bool,
     /// The number of blocks that differ: all of them if there is nothing to compare with.
     pub different: u64,
     /// The largest difference between two numbers; infinite between a number and a NaN or an infinity. `None` if nothing differs,

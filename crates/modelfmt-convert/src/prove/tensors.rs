@@ -199,7 +199,7 @@ fn foreign(info: &TensorInfo<'_>) -> ProvedTensor {
         steps: Vec::new(),
         result: TensorResult::Foreign,
         blocks,
-        counted: if info.dtype.block().is_some_and(|block| block.elements > 1) { "block" } else { "value" },
+        has_blocks: info.dtype.block().is_some_and(|block| block.elements > 1),
         different: blocks,
         max_abs: None,
         variant: None,

@@ -119,8 +119,7 @@ pub(super) fn misspelled(model: &Model, options: &EditOptions) -> Result<Vec<Not
 /// Returns a note for each removed key without which llama.cpp does not load a GGUF file.
 pub(super) fn missed_by_llama_cpp(model: &Model, unset: &[String]) -> Result<Vec<Note>> {
     const NEEDED: [&str; 3] = ["general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.tokens"];
-    const NEEDED_OF_ARCHITECTURE: [&str; 4] =
-        [".attention.head_count", ".block_count", ".context_length", ".embedding_length"];
+    const NEEDED_OF_ARCHITECTURE: [&str; 3] = [".block_count", ".context_length", ".embedding_length"];
     let is_gguf = model.format().capabilities().metadata == Metadata::TypedLists;
     let is_needed = |key: &str| {
         NEEDED.contains(&key) || NEEDED_OF_ARCHITECTURE.iter().any(|suffix| key.ends_with(suffix))
