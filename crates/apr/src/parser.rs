@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use modelfmt_core::{
     Limits, Part,
-    author::{Cursor, Extent, Parser},
+    author::{Cursor, Extent, Parser, to_usize_saturating},
 };
 
 use crate::error::{Error, Fault, Result, malformed};
@@ -199,9 +199,4 @@ impl Parser for IndexParser {
             }),
         }
     }
-}
-
-/// Converts to usize. A number that does not fit becomes the largest usize, and slicing then fails.
-fn to_usize_saturating(n: u64) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
 }

@@ -9,7 +9,7 @@ use modelfmt_core::value::{Object, Value};
 use modelfmt_core::{
     AlignedBuf, Bytes, Execution, Fetch, Location, OpenFile, Part, Report, TensorInfo, TensorTable,
     VerifyLevel,
-    author::{Extent, FileIndex, OpenSettings},
+    author::{Extent, FileIndex, OpenSettings, to_usize_saturating},
 };
 
 use crate::error::{Error, Fault, Result, malformed};
@@ -38,8 +38,8 @@ impl Index {
 
     /// Returns the bytes of an extent in the decompressed form of a compressed file.
     fn in_image(&self, extent: Extent) -> Option<&[u8]> {
-        let to_usize = |n| usize::try_from(n).unwrap_or(usize::MAX);
-        self.image.as_ref()?.bytes().get(to_usize(extent.offset())..)?.get(..to_usize(extent.len()))
+        let image = self.image.as_ref()?.bytes();
+        image.get(to_usize_saturating(extent.offset())..)?.get(..to_usize_saturating(extent.len()))
     }
 }
 

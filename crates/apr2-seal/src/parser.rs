@@ -9,7 +9,7 @@ use apr2::author::{self, Footer, Front, HEADER_LEN, Head, Sealing};
 use apr2::{Flags, Sections};
 use modelfmt_core::{
     Limits, Part,
-    author::{Cursor, Extent, Parser},
+    author::{Cursor, Extent, Parser, to_usize_saturating},
 };
 
 use crate::error::{Error, Fault, Result, SealFault, malformed};
@@ -388,9 +388,4 @@ impl Parser for IndexParser {
             State::Done(index) => Ok(*index),
         }
     }
-}
-
-/// Converts to usize. A number that does not fit becomes the largest usize, and slicing then fails.
-fn to_usize_saturating(n: u64) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use modelfmt_core::{
     Limits, Part,
-    author::{Cursor, Extent, Parser},
+    author::{Cursor, Extent, Parser, to_usize_saturating},
 };
 
 use crate::apr1;
@@ -216,11 +216,6 @@ impl Front<'_> {
         let tensors = Tensors::parse(self.index, &sections, self.sealing, limits)?;
         Ok(Index { generation, version, flags, sections, file_len: self.file_len, metadata, tensors })
     }
-}
-
-/// Converts to usize. A number that does not fit becomes the largest usize, and slicing then fails.
-fn to_usize_saturating(n: u64) -> usize {
-    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// Returns the bytes of `extent` from bytes that begin at `at` in the file, or nothing if they do not contain

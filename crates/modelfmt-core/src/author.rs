@@ -8,7 +8,7 @@
 pub use crate::cursor::Cursor;
 pub use crate::error::Shortened;
 pub use crate::execution::PIECE;
-pub use crate::extent::{Extent, Overlap, align_up, overlaps};
+pub use crate::extent::{Extent, Overlap, align_up, overlaps, to_usize_saturating};
 pub use crate::fetch::{Scan, ScanError, ScanRange, SharedScan, each_step, now, now_or_never};
 pub use crate::file_index::FileIndex;
 pub use crate::ledger::Parcel;

@@ -110,6 +110,12 @@ pub const fn align_up(offset: u64, alignment: u64) -> Option<u64> {
     if alignment == 0 { Some(offset) } else { offset.checked_next_multiple_of(alignment) }
 }
 
+/// Converts to usize. A number that does not fit becomes the largest usize, and slicing by it then fails.
+#[must_use]
+pub fn to_usize_saturating(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -78,7 +78,7 @@ impl NewObjects {
     fn target(&self, path: &str) -> io::Result<Target> {
         check_relative(path).map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
         let Location::Bucket(at) = Location::Bucket(self.at.clone()).sibling(path) else {
-            return Err(io::ErrorKind::InvalidInput.into()); // only an object can have a companion object
+            return Err(io::ErrorKind::InvalidInput.into()); // the sibling of an object is an object
         };
         let store = self.store.writable(&at);
         let store = store.map_err(|fault| Error::new(&Location::Bucket(at.clone()), fault))?;
