@@ -48,22 +48,23 @@ pub(crate) struct Options {
     pub(crate) target: Option<String>,
     /// Also trace comparisons.
     pub(crate) compares: bool,
-    /// Build quickly, for a short run.
-    pub(crate) quick: bool,
+    /// Do not fuzz, but run each target once with every input that is kept, in a build without coverage.
+    pub(crate) replay: bool,
     /// Do not fuzz, but replace `fuzz/corpus/TARGET` by a small set of inputs that covers most of the same
     /// code.
     pub(crate) minimize: bool,
 }
 
-/// Runs every target for a second: it builds, runs, and finds nothing near the inputs that are kept.
-pub(crate) fn smoke() -> Result {
-    run(&Options { seconds: Some(1), quick: true, ..Options::default() })
+/// Runs every target once with every input that is kept: they all build, and none finds anything. Fuzzing
+/// itself takes a build of its own and more time, so it is a command and a nightly job.
+pub(crate) fn replay() -> Result {
+    run(&Options { runs: Some(0), replay: true, ..Options::default() })
 }
 
 /// Runs the targets in turn, and fails if one of them finds anything.
 pub(crate) fn run(options: &Options) -> Result {
     let targets = targets(options.target.as_deref())?;
-    let build = Build { triple: host()?, compares: options.compares, quick: options.quick };
+    let build = Build { triple: host()?, compares: options.compares, replay: options.replay };
     build.run(options.target.as_deref())?;
     let mut rows = Vec::new();
     for target in &targets {
@@ -115,39 +116,41 @@ fn host() -> Result<String> {
 struct Build {
     triple: String,
     compares: bool,
-    quick: bool,
+    replay: bool,
 }
 
 impl Build {
     fn run(&self, only: Option<&str>) -> Result {
         step("fuzz: build");
         let mut cargo = workspace::cargo("build");
-        cargo.args(["--release", "--manifest-path", MANIFEST, "--target", &self.triple]);
+        cargo.args(["--manifest-path", MANIFEST]).env("CARGO_TARGET_DIR", self.target_dir());
         match only {
             Some(target) => cargo.args(["--bin", target]),
             None => cargo.arg("--bins"),
         };
+        if self.replay {
+            return exec(&mut cargo);
+        }
         let mut flags = COVERAGE.join(" ");
         if self.compares {
             flags = format!("{flags} {COMPARES}");
         }
-        if self.quick {
-            cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_PROFILE_RELEASE_DEBUG", "0");
-        }
-        exec(cargo.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", self.target_dir()))
+        exec(cargo.args(["--release", "--target", &self.triple]).env("RUSTFLAGS", flags))
     }
 
-    /// Returns a target folder for builds with these flags only.
+    /// Returns a target folder for builds with these flags only. Without flags, it is that of all builds.
     fn target_dir(&self) -> PathBuf {
-        found_dir().join(match (self.quick, self.compares) {
-            (true, _) => "quick",
-            (false, true) => "compares",
-            (false, false) => "edges",
-        })
+        match (self.replay, self.compares) {
+            (true, _) => workspace::target_dir(),
+            (false, true) => found_dir().join("compares"),
+            (false, false) => found_dir().join("edges"),
+        }
     }
 
     fn program(&self, name: &str) -> PathBuf {
-        self.target_dir().join(&self.triple).join("release").join(name)
+        let folder =
+            if self.replay { PathBuf::from("debug") } else { Path::new(&self.triple).join("release") };
+        self.target_dir().join(folder).join(name)
     }
 }
 

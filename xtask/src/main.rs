@@ -99,6 +99,8 @@ enum Task {
     Servers,
     /// Install everything that tests need: the oracles, the servers, the Python and npm packages
     Tools,
+    /// Build what is tested in addition to the crates: the page, the examples, the Python package
+    Builds,
     /// Build the Python package, and run its tests and checks
     Python {
         /// Build with the release profile, which takes longer
@@ -212,6 +214,7 @@ fn main() -> ExitCode {
         Task::Oracles => oracles::run(),
         Task::Servers => servers::run(),
         Task::Tools => test::tools(),
+        Task::Builds => test::builds(),
         Task::Python { release } => {
             return ended(tallied(|tally| {
                 python::run(release, tally)?;
@@ -227,7 +230,7 @@ fn main() -> ExitCode {
         }
         Task::Web { serve, .. } => web::run(serve, None),
         Task::Fuzz { seconds, runs, target, compares, minimize } => {
-            fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize, quick: false })
+            fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize, replay: false })
         }
         Task::Mutants { crates, sample, seed, in_diff } => {
             mutants::run(&mutants::Options { crates, sample, seed, in_diff })

@@ -163,7 +163,7 @@ fn pip(python: &Path, args: &[&str], packages: &[&str]) -> Result {
 }
 
 /// Builds the wheel. Without `release`, uses the profile that is quick to build.
-fn build(python: &Path, release: bool) -> Result<PathBuf> {
+pub(crate) fn build(python: &Path, release: bool) -> Result<PathBuf> {
     step("python: wheel");
     let wheels = dir().join("wheels");
     if wheels.exists() {

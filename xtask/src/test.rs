@@ -28,12 +28,13 @@ pub(crate) fn all(args: &[String]) -> Result<bool> {
         let built = exec(workspace::cargo("test").args(EVERY_CRATE).arg("--no-run"));
         tally.done(tools.end().and(built));
     }
+    // The tests of the crates often leave a core idle: build for the others in the meantime.
+    let mut builds = args.is_empty().then(|| Background::start(&["builds"])).transpose()?;
     crates(args, &[], &mut tally);
-    if args.is_empty() {
+    if let Some(builds) = &mut builds {
+        tally.done(builds.end());
         step("examples");
-        let mut examples = workspace::cargo("test");
-        examples.args(["--manifest-path", EXAMPLES, "--workspace", "--no-fail-fast"]);
-        tally.run(Runner::Cargo, examples.env("CARGO_TARGET_DIR", workspace::target_dir()));
+        tally.run(Runner::Cargo, examples().arg("--no-fail-fast"));
         let done = python::run(false, &mut tally);
         tally.done(done);
         let done = web::run(false, Some(&mut tally));
@@ -48,6 +49,21 @@ pub(crate) fn tools() -> Result {
     servers::run()?;
     python::install()?;
     web::tests_folder().map(drop)
+}
+
+/// Builds what is tested after the crates: the page, the examples and the Python package. The page comes
+/// first: it has a target folder of its own, so no other cargo waits for it.
+pub(crate) fn builds() -> Result {
+    let page = web::build().map(drop);
+    let examples = exec(examples().arg("--no-run"));
+    page.and(examples).and(python::build(&python::install()?, false).map(drop))
+}
+
+fn examples() -> std::process::Command {
+    let mut cargo = workspace::cargo("test");
+    cargo.args(["--manifest-path", EXAMPLES, "--workspace"]);
+    cargo.env("CARGO_TARGET_DIR", workspace::target_dir());
+    cargo
 }
 
 /// Runs the tests of the crates, with `cases` inputs for each test that generates its inputs, and with other

@@ -98,7 +98,7 @@ fn cargo(toolchain: &Toolchain) -> Result<Command> {
 }
 
 /// Builds the library, and returns the module.
-fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     step("web: the library as WebAssembly");
     let toolchain = Toolchain::find(false)?;
     let mut cargo = cargo(&toolchain)?;
@@ -266,7 +266,8 @@ fn tests(page: &Path, package: &Path, tally: &mut Tally) -> Result {
         "size.test.mjs",
     ]
     .map(|file| tests.join(file));
-    node.args(["--test", "--test-concurrency=1"]).args(files);
+    // Two files at a time, because a test often waits for the browser.
+    node.args(["--test", "--test-concurrency=2"]).args(files);
     node.env("MODELFMT_PAGE", page).env("MODELFMT_NPM", package);
     node.env("MODELFMT_PROGRAM", workspace::target_dir().join("debug/modelfmt"));
     tally.run(Runner::Node, node.env("MODELFMT_TESTDATA", workspace::root().join("testdata")));

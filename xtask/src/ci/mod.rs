@@ -17,7 +17,6 @@ use std::time::Instant;
 
 use clap::builder::PossibleValuesParser;
 
-use crate::background::Background;
 use crate::run::{Result, exec, step};
 use crate::tally::{Tally, tallied};
 use crate::{bench, conformance, docs, fuzz, links, python, site, test, wasm, web, workspace};
@@ -52,7 +51,7 @@ const STEPS: &[Step] = &[
     ("package", package::check),
     ("deny", deny::check),
     ("dependencies", dependencies::check),
-    ("fuzz", fuzz::smoke),
+    ("fuzz", fuzz::replay),
 ];
 
 /// Returns the names of the steps, as the values that `--only` accepts.
@@ -65,14 +64,9 @@ pub(crate) fn run(no_test: bool, only: &[String]) -> Result {
     let chosen = |name| (only.is_empty() || only.iter().any(|o| o == name)) && !(no_test && name == "test");
     let mut summary = Vec::new();
     let mut failed = Vec::new();
-    let mut background = if only.is_empty() { Some(start_background()?) } else { None };
     for (name, check) in STEPS.iter().filter(|(name, _)| chosen(*name)) {
         let begin = Instant::now();
-        let done = match (&mut background, BACKGROUND.iter().position(|step| step == name)) {
-            (Some(background), Some(0)) => background.end(),
-            (Some(_), Some(_)) => continue,
-            _ => check(),
-        };
+        let done = check();
         let seconds = begin.elapsed().as_secs();
         let verdict = if done.is_ok() { "ok" } else { "FAILED" };
         summary.push(format!("{name:<10} {verdict:<7} {seconds:>5} s"));
@@ -84,16 +78,6 @@ pub(crate) fn run(no_test: bool, only: &[String]) -> Result {
     step("summary");
     println!("{}", summary.join("\n"));
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
-}
-
-/// The steps that run in parallel with the others if all steps are run. They build in folders of their own,
-/// and the other steps often leave a core idle. The run waits for them at the first of these steps.
-const BACKGROUND: [&str; 2] = ["fuzz", "deny"];
-
-/// Starts the steps of `BACKGROUND`.
-fn start_background() -> Result<Background> {
-    let only = BACKGROUND.iter().flat_map(|name| ["--only", name]);
-    Background::start(&["ci"].into_iter().chain(only).collect::<Vec<_>>())
 }
 
 fn fmt() -> Result {
