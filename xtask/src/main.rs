@@ -155,6 +155,12 @@ enum Task {
         #[arg(long, value_name = "COMMIT")]
         in_diff: Option<String>,
     },
+    /// Kill the program's commands at any moment, and see that the model is the old one or the new one
+    Kills {
+        /// Kills of each command
+        #[arg(default_value_t = 1500)]
+        each: u32,
+    },
     /// Run the tests of the readers and writers on a big-endian and on a 32-bit machine, under qemu
     Portable,
     /// Run small tests under Miri, for this machine's target and for a big-endian one
@@ -201,6 +207,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().task {
         Task::Test { random: Some(cases), args } => return ended(test::random(cases, &args)),
         Task::Test { args, .. } => return ended(test::all(&args)),
+        Task::Kills { each } => return ended(test::kills(each)),
         Task::Ci { no_test, only } => ci::run(no_test, &only),
         Task::Fixtures { check: true, .. } => docs::fixtures("check"),
         Task::Fixtures { replace, .. } => docs::fixtures(if replace { "replace" } else { "write" }),

@@ -12,6 +12,9 @@ pub(crate) const EXAMPLES: &str = "examples/Cargo.toml";
 const SEED: &str = "PROPTEST_RNG_SEED";
 const CASES: &str = "PROPTEST_CASES";
 
+/// The variable of the tests that kill the program.
+const KILLS: &str = "MODELFMT_KILLS";
+
 /// The arguments of `cargo test` for the tests of every crate.
 const EVERY_CRATE: [&str; 2] = ["--workspace", "--all-features"];
 
@@ -75,6 +78,16 @@ pub(crate) fn random(cases: u32, args: &[String]) -> Result<bool> {
     let mut tally = Tally::default();
     crates(args, &variables, &mut tally);
     println!("\nonce more the same: {SEED}={seed} {CASES}={cases} cargo test --workspace --all-features");
+    Ok(tally.end())
+}
+
+/// Runs the tests that kill the program, with so many kills of each of their commands.
+pub(crate) fn kills(each: u32) -> Result<bool> {
+    let mut tally = Tally::default();
+    let mut cargo = workspace::cargo("test");
+    cargo.args(EVERY_CRATE).args(["--test", "it", "kills::", "--", "--nocapture"]);
+    cargo.env(KILLS, each.to_string());
+    tally.run(Runner::Cargo, &mut cargo);
     Ok(tally.end())
 }
 

@@ -311,7 +311,7 @@ impl Tensors {
         Limits::check("the length of a name", claim.name.len() as u64, limits.name_len)?;
         Limits::check("the number of dimensions", dims.len() as u64, limits.rank)?;
         let position = self.table.len();
-        // An offset beyond u64 is replaced by one that is out of bounds, so that `check_extent` reports it.
+        // An offset beyond u64 is replaced by one that is out of bounds, so that the check of the claim reports it.
         let offset = data.offset().checked_add(claim.offset).unwrap_or(u64::MAX - 1);
         let tensor =
             NewTensor { name: claim.name, dtype: claim.dtype, offset: Some(offset), packed_nbytes: 0 };

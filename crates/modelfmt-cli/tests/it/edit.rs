@@ -1,12 +1,11 @@
-//! `modelfmt edit`, run by a user, and killed.
+//! `modelfmt edit`, run by a user. `kills.rs` kills it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
-use crate::common::{command, modelfmt, modelfmt_in, program, testdata};
+use crate::common::{modelfmt, modelfmt_in, program, testdata};
 use serde_json::json;
 
 fn folder(names: &[&str]) -> tempfile::TempDir {
@@ -144,41 +143,6 @@ fn a_journal_is_told_by_every_reader_and_put_back() {
         "{}",
         run.stderr
     );
-}
-
-/// Kills edits at many moments. After another edit has put back what was interrupted, the file is the old or
-/// the new one.
-#[cfg(unix)]
-#[test]
-fn an_edit_that_is_killed_leaves_the_old_file_or_the_new_one() {
-    let folder = folder(&[]);
-    let path = folder.path().join("m.safetensors");
-    // A header of many pages with spare room, so that a journal is needed.
-    let long = "x".repeat(300_000);
-    let header = format!(
-        r#"{{"__metadata__":{{"k":"{long}"}},"w":{{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}}}"#
-    );
-    let old = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), b"abc"].concat();
-    let keys = folder.path().join("keys.json");
-    fs::write(&keys, format!(r#"{{"k":"{}"}}"#, "y".repeat(299_000))).unwrap();
-    for moment in 0..12u32 {
-        fs::write(&path, &old).unwrap();
-        let mut child = command(program())
-            .args(["edit", path.to_str().unwrap(), "--quiet", "--metadata", keys.to_str().unwrap()])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_micros(u64::from(moment) * 700));
-        child.kill().unwrap();
-        let status = child.wait().unwrap();
-        if folder.path().join("m.safetensors.modelfmt-undo").exists() {
-            modelfmt(["edit", path.to_str().unwrap()]).ok();
-        }
-        let found = fs::read(&path).unwrap();
-        let is_new = found.len() == old.len() && found[8..].windows(9).any(|part| part == b"\"k\":\"yyyy");
-        assert!(found == old || is_new, "{moment} {status}");
-        modelfmt(["verify", path.to_str().unwrap()]).ok();
-    }
 }
 
 /// A file in the middle of an edit is not signed, and gets no outboard.

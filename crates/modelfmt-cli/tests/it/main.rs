@@ -26,6 +26,8 @@ mod hub_folder;
 mod hub_inspect;
 mod inspect;
 mod kept;
+#[cfg(unix)]
+mod kills;
 mod large;
 mod parts;
 mod pins;
