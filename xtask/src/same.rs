@@ -23,6 +23,13 @@ fn home() -> Option<PathBuf> {
     named.or_else(|| Some(std::env::home_dir()?.join(".cargo")))
 }
 
+/// Copies a file with its time, so that cargo does not take the copy for a change.
+fn copy(from: &Path, to: &Path) -> Result {
+    fs::copy(from, to)?;
+    let time = fs::metadata(from)?.modified()?;
+    Ok(fs::File::options().write(true).open(to)?.set_modified(time)?)
+}
+
 /// Copies a workspace that uses crates of the project into a folder, with a link to the project below it. If
 /// a crate is not below its workspace, cargo hashes the whole path, and the hash goes into every name that
 /// the compiler makes.
@@ -40,13 +47,13 @@ pub(crate) fn stage(workspace: &Path, files: &[&str], stage: &Path) -> Result {
     for name in files {
         let from = workspace.join(name);
         if from.is_file() {
-            fs::copy(&from, stage.join(name))?;
+            copy(&from, &stage.join(name))?;
             continue;
         }
         for file in workspace::files(&from)? {
             let to = stage.join(name).join(&file);
             fs::create_dir_all(to.parent().unwrap_or(stage))?;
-            fs::copy(from.join(&file), to)?;
+            copy(&from.join(&file), &to)?;
         }
     }
     link(&workspace::root(), &stage.join(PROJECT))
@@ -93,5 +100,7 @@ mod tests {
         );
         assert!(to.path().join("src/lib.rs").exists() && to.path().join("modelfmt/Cargo.toml").exists());
         assert!(!to.path().join("other").exists());
+        let time = |folder: &Path| fs::metadata(folder.join("src/lib.rs")).unwrap().modified().unwrap();
+        assert_eq!(time(to.path()), time(from.path()));
     }
 }

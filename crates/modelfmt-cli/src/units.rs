@@ -1,6 +1,12 @@
 //! Sizes, counts and times for people.
 
+use std::num::NonZero;
 use std::time::Duration;
+
+/// Parses a number of things, of which there is at least one.
+pub(crate) fn parse_count(text: &str) -> Result<NonZero<u32>, String> {
+    text.parse().map_err(|_| format!("not a number from 1 to {}", u32::MAX))
+}
 
 /// Parses a number of bytes, with an optional unit: a power of 1000 (K, KB, M, MB, …) or of 1024 (KiB, MiB, …), in upper or lower
 /// case.

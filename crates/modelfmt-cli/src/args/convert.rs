@@ -113,7 +113,8 @@ pub(crate) struct ConvertOptionArgs {
 
     #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
     pub(crate) shard_size: Option<u64>,
-    #[arg(long, value_name = "N", help_heading = "Layout", conflicts_with = "shard_size")]
+    #[arg(long, value_name = "N", help_heading = "Layout", conflicts_with = "shard_size",
+          value_parser = crate::units::parse_count)]
     pub(crate) shards: Option<NonZero<u32>>,
     #[arg(long, value_name = "SIZE", help_heading = "Layout", value_parser = crate::units::parse_size)]
     pub(crate) reserve: Option<u64>,

@@ -519,7 +519,7 @@ fn a_number_of_files_is_an_option() {
     for (args, why) in [
         ("out/m.aero --shards 2", "--shards: aero does not have this option; it is for aeroset, apr2"),
         ("out/m.mag --shards 2", "--shards: mag does not have this option"),
-        ("out/m.gguf --shards 0", "number would be zero"),
+        ("out/m.gguf --shards 0", "not a number from 1 to 4294967295"),
         ("out/m.gguf --shards 2 --shard-size 1000", "cannot be used with"),
     ] {
         let failed = run(&format!("convert m.safetensors {args}"));
