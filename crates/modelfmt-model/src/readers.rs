@@ -35,7 +35,7 @@ as_reader! {
     "apr" as_aprn apr::v1::Reader<BoxSource>, "an APRN file";
     "gguf" as_gguf modelfmt_gguf::Reader<BoxSource>, "a GGUF file";
     "gguf" as_gguf_sharded modelfmt_gguf::SetReader<SharedFiles>, "a split GGUF model";
-    "numpy" as_npy modelfmt_npy::Reader<BoxSource>, "a .npy or .npz file";
+    "npy" as_npy modelfmt_npy::Reader<BoxSource>, "a .npy or .npz file";
     "pytorch" as_pytorch modelfmt_pytorch::Reader<BoxSource>, "a checkpoint of PyTorch";
     "pytorch" as_pytorch_sharded modelfmt_pytorch::SetReader<SharedFiles>, "a sharded checkpoint of PyTorch";
 }

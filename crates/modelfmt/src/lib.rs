@@ -183,13 +183,13 @@
 //! | `safetensors` | safetensors, alone and sharded | `modelfmt-safetensors` |
 //! | `gguf` | GGUF | `modelfmt-gguf` |
 //! | `pytorch` | checkpoints of PyTorch, read only | `modelfmt-pytorch`: crc32fast, miniz_oxide |
-//! | `numpy` | `.npy` and `.npz`, read only | `modelfmt-npy`: crc32fast, miniz_oxide |
+//! | `npy` | `.npy` and `.npz`, read only | `modelfmt-npy`: crc32fast, miniz_oxide |
 //! | `all-formats` | the nine above | |
 //! | `mmap` | [`Mmap`], a source over a memory map for [`Model::from_source`]; its constructor is `unsafe` | memmap2 |
 //! | `parallel` | work on more than one core | nothing |
 //! | `direct` | on Linux, [`Model::load`] can bypass the page cache, or let it drop what was read | rustix |
 //! | `free-space` | on Unix, a conversion fails at once if the disk has no room for its output | rustix |
-//! | `npy` | [`extract::ExtractAs::Npy`], [`extract::ExtractAllAs::Npz`] | npyz, crc32fast |
+//! | `extract-npy` | [`extract::ExtractAs::Npy`], [`extract::ExtractAllAs::Npz`] | `modelfmt-npy` |
 //! | `bom` | bills of materials ([`mod@bom`]) | sha2, spdx |
 //! | `report` | pages of HTML ([`mod@report`]) | sha2, spdx |
 //! | `sign` | signatures next to files and folders, and their keys | `modelfmt-keys`, `modelfmt-oms` |
@@ -282,7 +282,7 @@ pub use modelfmt_gguf as gguf;
 #[cfg(any(feature = "seal", feature = "sign"))]
 #[doc(no_inline)]
 pub use modelfmt_keys as keys;
-#[cfg(feature = "numpy")]
+#[cfg(feature = "npy")]
 #[doc(no_inline)]
 pub use modelfmt_npy as npy;
 #[cfg(feature = "sign")]

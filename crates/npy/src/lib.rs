@@ -1,4 +1,4 @@
-//! Reads and verifies NumPy's files: a single array (`.npy`, versions 1 to 3) and archives of arrays
+//! Reads and verifies NumPy's files, and writes their headers: a single array (`.npy`, versions 1 to 3) and archives of arrays
 //! (`.npz`), stored or compressed. No code from a file is run: arrays of Python objects, which are pickles,
 //! are refused or left out.
 //!
@@ -50,6 +50,7 @@
 
 mod claims;
 mod error;
+mod header;
 mod index;
 mod parser;
 mod reader;
@@ -57,6 +58,7 @@ mod verify;
 mod wire;
 
 pub use error::{Error, Fault, Result};
+pub use header::{header, type_name};
 pub use index::Index;
 pub use parser::{ARRAY, IndexParser};
 pub use reader::{AsyncReader, OpenOptions, Reader};

@@ -14,7 +14,24 @@ const PREAMBLE_LEN: u64 = 12;
 /// says that the file can be trusted.
 const MAX_HEADER_LEN: u64 = 64 << 10;
 /// The largest number of dimensions in NumPy: 64 from version 2 on, 32 before.
-const MAX_DIMS: usize = 64;
+pub(crate) const MAX_DIMS: usize = 64;
+
+/// The types that have a counterpart, with the names that NumPy gives them in files, without the byte order.
+pub(crate) const TYPES: [(&str, DType); 13] = [
+    ("b1", DType::Bool),
+    ("i1", DType::I8),
+    ("u1", DType::U8),
+    ("i2", DType::I16),
+    ("u2", DType::U16),
+    ("i4", DType::I32),
+    ("u4", DType::U32),
+    ("i8", DType::I64),
+    ("u8", DType::U64),
+    ("f2", DType::F16),
+    ("f4", DType::F32),
+    ("f8", DType::F64),
+    ("c8", DType::C64),
+];
 
 /// The header of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,24 +152,16 @@ fn elements(text: &[u8]) -> std::result::Result<Elements, Fault> {
         [order @ (b'<' | b'>' | b'|' | b'='), kind @ ..] => (*order, kind),
         kind => (b'|', kind),
     };
-    let dtype = match kind {
-        b"b1" | b"?" => DType::Bool,
-        b"i1" | b"b" => DType::I8,
-        b"u1" | b"B" => DType::U8,
-        b"i2" => DType::I16,
-        b"u2" => DType::U16,
-        b"i4" => DType::I32,
-        b"u4" => DType::U32,
-        b"i8" => DType::I64,
-        b"u8" => DType::U64,
-        b"f2" => DType::F16,
-        b"f4" => DType::F32,
-        b"f8" => DType::F64,
-        b"c8" => DType::C64,
+    let kind = match kind {
+        b"?" => b"b1",
+        b"b" => b"i1",
+        b"B" => b"u1",
         [b'O', ..] => return Err(Fault::Objects),
         [b'V', size @ ..] => return Err(Fault::Void(String::from_utf8_lossy(size).into_owned())),
-        _ => return Err(Fault::DType(shown())),
+        kind => kind,
     };
+    let counterpart = TYPES.iter().find(|(name, _)| name.as_bytes() == kind);
+    let &(_, dtype) = counterpart.ok_or_else(|| Fault::DType(shown()))?;
     Ok(Elements { dtype, is_big_endian: order == b'>' })
 }
 

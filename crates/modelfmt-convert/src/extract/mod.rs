@@ -2,12 +2,12 @@
 
 mod folder;
 mod names;
-#[cfg(feature = "npy")]
+#[cfg(feature = "extract-npy")]
 mod npy;
-#[cfg(feature = "npy")]
+#[cfg(feature = "extract-npy")]
 mod npz;
 mod prepared;
-#[cfg(feature = "npy")]
+#[cfg(feature = "extract-npy")]
 mod zip;
 
 use std::borrow::Cow;
@@ -35,7 +35,7 @@ use prepared::Prepared;
 #[non_exhaustive]
 pub enum ExtractAs {
     /// numpy's file format, version 1.0, for the dtypes that numpy has.
-    #[cfg(feature = "npy")]
+    #[cfg(feature = "extract-npy")]
     Npy,
     /// The values alone: little-endian, row-major, decompressed.
     Bin,
@@ -46,7 +46,7 @@ impl ExtractAs {
     #[must_use]
     pub fn for_output(name: &str) -> Option<Self> {
         match name.rsplit_once('.')?.1 {
-            #[cfg(feature = "npy")]
+            #[cfg(feature = "extract-npy")]
             "npy" => Some(Self::Npy),
             "bin" => Some(Self::Bin),
             _ => None,
@@ -56,7 +56,7 @@ impl ExtractAs {
     /// Returns the extension of its files.
     const fn ending(self) -> &'static str {
         match self {
-            #[cfg(feature = "npy")]
+            #[cfg(feature = "extract-npy")]
             Self::Npy => ".npy",
             Self::Bin => ".bin",
         }
@@ -70,7 +70,7 @@ pub enum ExtractAllAs {
     /// A folder with a file for each tensor, named after it. Characters that a file name cannot have are percent-encoded.
     Folder(ExtractAs),
     /// numpy's archive of arrays: a zip without compression.
-    #[cfg(feature = "npy")]
+    #[cfg(feature = "extract-npy")]
     Npz,
     /// A safetensors file with these tensors. It also has the metadata that safetensors can hold.
     #[cfg(feature = "safetensors")]
@@ -83,9 +83,9 @@ impl ExtractAllAs {
     #[must_use]
     pub fn for_output(name: &str) -> Option<Self> {
         match name.rsplit_once('.') {
-            #[cfg(feature = "npy")]
+            #[cfg(feature = "extract-npy")]
             _ if name.ends_with(['/', std::path::MAIN_SEPARATOR]) => Some(Self::Folder(ExtractAs::Npy)),
-            #[cfg(feature = "npy")]
+            #[cfg(feature = "extract-npy")]
             Some((_, "npz")) => Some(Self::Npz),
             #[cfg(feature = "safetensors")]
             Some((_, "safetensors")) => Some(Self::Safetensors),
@@ -232,7 +232,7 @@ pub fn extract_all<N: AsRef<str>>(
         ExtractAllAs::Folder(kind) => {
             folder::write(&Prepared::new(model, &positions, kind, options)?, path, kind, options, work)?
         }
-        #[cfg(feature = "npy")]
+        #[cfg(feature = "extract-npy")]
         ExtractAllAs::Npz => {
             let prepared = Prepared::new(model, &positions, ExtractAs::Npy, options)?;
             let archive = npz::Npz::new(prepared)?;
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(feature = "npy")]
+    #[cfg(feature = "extract-npy")]
     fn endings_choose() {
         assert_eq!(ExtractAs::for_output("a.b/w.npy"), Some(ExtractAs::Npy));
         assert_eq!(ExtractAs::for_output("w.bin"), Some(ExtractAs::Bin));

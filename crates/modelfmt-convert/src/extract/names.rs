@@ -38,7 +38,7 @@ fn encoded_whole(name: &str) -> String {
 /// Returns the name of a tensor in an archive. The name is unchanged, because numpy finds an array by it,
 /// unless it would lead out of the folder that an archive is unpacked to, or looks like the encoding of such
 /// a name.
-#[cfg(feature = "npy")]
+#[cfg(feature = "extract-npy")]
 pub(super) fn member_name(name: &str, ending: &str) -> String {
     let is_drive = name.as_bytes().get(1) == Some(&b':');
     let leads_out = is_drive || name.starts_with('/') || name.split('/').any(|part| part == "..");
@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(hash, &blake3::hash(name.as_bytes()).to_hex()[..32]);
             assert_ne!(file_name(&(name + "x"), ".npy"), file);
         }
-        #[cfg(feature = "npy")]
+        #[cfg(feature = "extract-npy")]
         for (name, member) in [
             ("a/b.c", "a/b.c.npy"),
             ("a/../b", "a%2F..%2Fb.npy"),

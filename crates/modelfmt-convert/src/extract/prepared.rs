@@ -86,15 +86,20 @@ impl<'a> Prepared<'a> {
             converted.map_err(|unsupported| refused(unsupported.why.to_string(), unsupported.remedy))?;
         let header = match kind {
             ExtractAs::Bin => Vec::new(),
-            #[cfg(feature = "npy")]
+            #[cfg(feature = "extract-npy")]
             ExtractAs::Npy => {
-                use super::npy;
-                let Some(code) = npy::type_code(converted.dtype) else {
-                    let alone = if is_one_of_several { " it alone" } else { "" };
+                let alone = if is_one_of_several { " it alone" } else { "" };
+                if modelfmt_npy::type_name(converted.dtype).is_none() {
                     let why = format!("numpy has no type {}; extract{alone} to .bin", converted.dtype);
-                    return Err(refused(why, npy::remedy(converted.dtype)));
-                };
-                npy::header(code, info.shape).map_err(|error| refused(error.to_string(), None))?
+                    return Err(refused(why, super::npy::remedy(converted.dtype)));
+                }
+                modelfmt_npy::header(converted.dtype, info.shape).ok_or_else(|| {
+                    let why = format!(
+                        "numpy has no array of {} dimensions; extract{alone} to .bin",
+                        info.shape.len()
+                    );
+                    refused(why, None)
+                })?
             }
         };
         // The shape does not show the length if rows are padded to whole blocks.

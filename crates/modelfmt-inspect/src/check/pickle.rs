@@ -54,7 +54,7 @@ impl PickleFindings {
     }
 }
 
-#[cfg(feature = "numpy")]
+#[cfg(feature = "npy")]
 fn of_arrays(model: &Model) -> Option<PickleFindings> {
     let objects = model.as_npy()?.index().objects();
     let mut found = PickleFindings::of("numpy.load(allow_pickle=True)");
@@ -63,7 +63,7 @@ fn of_arrays(model: &Model) -> Option<PickleFindings> {
 }
 
 /// Returns `None`: this build reads no arrays.
-#[cfg(not(feature = "numpy"))]
+#[cfg(not(feature = "npy"))]
 const fn of_arrays(_: &Model) -> Option<PickleFindings> {
     None
 }

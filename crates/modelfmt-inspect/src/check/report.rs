@@ -66,7 +66,7 @@ pub struct PickleFindings {
 
 impl PickleFindings {
     /// Makes empty findings for a file that `loader` loads.
-    #[cfg(any(feature = "numpy", feature = "pytorch"))]
+    #[cfg(any(feature = "npy", feature = "pytorch"))]
     pub(super) const fn of(loader: &'static str) -> Self {
         Self { loader, globals: Vec::new(), unknown: Vec::new() }
     }

@@ -79,9 +79,9 @@ macro_rules! all_formats {
             /// A GGUF model that is split into many files. Any of its files can be opened as the model.
             GgufSharded = gguf::GGUF_SHARDED, "gguf": Set<::modelfmt_gguf::SetIndex>;
             /// An array of NumPy; read only.
-            Npy = npy::NPY, "numpy": File<::modelfmt_npy::Index>;
+            Npy = npy::NPY, "npy": File<::modelfmt_npy::Index>;
             /// An archive of arrays of NumPy; read only.
-            Npz = npy::NPZ, "numpy": File<::modelfmt_npy::Index>;
+            Npz = npy::NPZ, "npy": File<::modelfmt_npy::Index>;
             /// A checkpoint of PyTorch, a zip archive or the older stream; read only.
             Pytorch = pytorch::PYTORCH, "pytorch": File<::modelfmt_pytorch::Index>;
             /// Many checkpoints of PyTorch and their index JSON; read only.

@@ -8,7 +8,7 @@ use super::entry::{Detection, Entry, format_fns};
 
 pub(super) static NPY: Entry = Entry {
     name: "npy",
-    feature: "numpy",
+    feature: "npy",
     detection: Detection::Magic(b"\x93NUMPY"),
     ending: Some(".npy"),
     sharded: None,
@@ -16,12 +16,12 @@ pub(super) static NPY: Entry = Entry {
     versions: &[],
     capabilities: CAPABILITIES,
     choices: &[],
-    fns: format_fns!("numpy"),
+    fns: format_fns!("npy"),
 };
 
 pub(super) static NPZ: Entry = Entry {
     name: "npz",
-    feature: "numpy",
+    feature: "npy",
     detection: Detection::Header(is_archive),
     ending: Some(".npz"),
     sharded: None,
@@ -29,7 +29,7 @@ pub(super) static NPZ: Entry = Entry {
     versions: &[],
     capabilities: Capabilities { format: Format::Npz, ..CAPABILITIES },
     choices: &[],
-    fns: format_fns!("numpy"),
+    fns: format_fns!("npy"),
 };
 
 const CAPABILITIES: Capabilities = Capabilities {

@@ -18,12 +18,12 @@ pub(super) fn first_name(first: &[u8]) -> Option<&[u8]> {
 ///
 /// # Errors
 /// If the source cannot be read.
-#[cfg(any(feature = "numpy", feature = "pytorch"))]
+#[cfg(any(feature = "npy", feature = "pytorch"))]
 pub(super) async fn detect(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
     use modelfmt_core::Limits;
-    #[cfg(feature = "numpy")]
+    #[cfg(feature = "npy")]
     use modelfmt_npy::{Fault, arrays::zip::DirectoryParser};
-    #[cfg(not(feature = "numpy"))]
+    #[cfg(not(feature = "npy"))]
     use modelfmt_pytorch::{Fault, arrays::zip::DirectoryParser};
 
     if !first.starts_with(b"PK\x03\x04") {
@@ -47,7 +47,7 @@ pub(super) async fn detect(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::
 
 /// Detects the format of an archive from its first member. The error of a build that reads neither format
 /// needs this.
-#[cfg(not(any(feature = "numpy", feature = "pytorch")))]
+#[cfg(not(any(feature = "npy", feature = "pytorch")))]
 pub(super) async fn detect(first: &[u8], source: &(impl Fetch + ?Sized)) -> io::Result<Option<Format>> {
     const NAMED: u64 = 96;
     if !first.starts_with(b"PK\x03\x04") {

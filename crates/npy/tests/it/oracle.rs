@@ -1,4 +1,4 @@
-//! NumPy writes and we read: every type, order and version, stored and compressed.
+//! NumPy writes and we read: every type, order and version, stored and compressed. Our headers are NumPy's.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -10,7 +10,7 @@
 use std::fs;
 
 use modelfmt_npy::value::Value;
-use modelfmt_npy::{Container, Execution, Reader, VerifyLevel};
+use modelfmt_npy::{Container, DType, Execution, Reader, VerifyLevel};
 
 const SCRIPT: &str = r#"
 import sys, json, numpy as np
@@ -70,6 +70,31 @@ fn what_numpy_writes_is_read() {
         let report = memory.verify_with(VerifyLevel::Full, &Execution { threads: 1, progress: None });
         report.into_result().unwrap();
         assert_eq!(Container::metadata(&reader).unwrap(), Value::Object(Default::default()));
+    }
+}
+
+/// Prints what NumPy writes before the values, for shapes whose headers have lengths around a multiple of 64.
+const HEADERS: &str = r#"
+import io, json, numpy as np
+headers = []
+for dt in ['?', 'i1', 'u1', '<i2', '<u2', '<i4', '<u4', '<i8', '<u8', '<f2', '<f4', '<f8', '<c8']:
+    for shape in [(), (0,), (7,), (2, 3), (10, 0), *[(n * 9, *(k * (1,))) for n in (1, 11) for k in range(32)]]:
+        a = np.zeros(shape, dt)
+        f = io.BytesIO()
+        np.save(f, a)
+        headers.append([np.dtype(dt).str, shape, f.getvalue()[:f.getbuffer().nbytes - a.nbytes].hex()])
+print(json.dumps(headers))
+"#;
+
+#[test]
+fn headers_are_those_of_numpy() {
+    let said = testkit::python(HEADERS, &[]);
+    let headers: Vec<(String, Vec<u64>, String)> = serde_json::from_str(&said).unwrap();
+    assert_eq!(headers.len(), 13 * (5 + 64));
+    for (name, shape, expected) in headers {
+        let named = |dtype: &DType| modelfmt_npy::type_name(*dtype).as_deref() == Some(&*name);
+        let dtype = DType::ALL.iter().copied().find(named).unwrap();
+        assert_eq!(hex(&modelfmt_npy::header(dtype, &shape).unwrap()), expected, "{name} {shape:?}");
     }
 }
 
