@@ -224,7 +224,7 @@ fn main() -> ExitCode {
         Task::Builds => test::builds(),
         Task::Python { release } => {
             return ended(tallied(|tally| {
-                python::run(release, tally)?;
+                python::run(if release { python::Build::Release } else { python::Build::Dev }, tally)?;
                 python::checks(tally)
             }));
         }

@@ -155,8 +155,7 @@ fn ggml(python: &Path, dir: &Path) -> Result {
     fs::create_dir_all(&sources)?;
     let wanted = sources.join("package.txt");
     fs::write(&wanted, GGML)?;
-    let mut download = workspace::command(python);
-    download.args(["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]);
+    let mut download = workspace::pip(python, "download");
     download.args(["--no-deps", "--no-binary", "llama-cpp-python"]);
     exec(download.arg("--dest").arg(&sources).arg("--requirement").arg(&wanted))?;
     let unpack = workspace::root().join("xtask/oracles/unpack_ggml.py");
@@ -229,8 +228,7 @@ fn loads(python: &Path) -> bool {
 }
 
 fn pip(python: &Path, target: Option<&Path>, options: &[&str], packages: &[&str]) -> Result {
-    let mut command = workspace::command(python);
-    command.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
+    let mut command = workspace::pip(python, "install");
     if let Some(target) = target {
         command.arg("--target").arg(target);
     }

@@ -53,10 +53,21 @@ const TABLE_HEAD: &str = "| work | beside | ours | theirs | ours is better by | 
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 const TORCH_PACKAGES: &[&str] = &["pytest>=8,<10", "safetensors==0.8.0"];
 
-/// Builds the package, installs it with pip, and runs its tests. `release` selects the release profile.
-pub(crate) fn run(release: bool, tally: &mut Tally) -> Result {
+/// How the package is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// For users: as fast as it gets.
+    Release,
+    /// For tests: quickly.
+    Dev,
+    /// As [`Dev`](Self::Dev), and a warning of clippy about the package's own crate is an error.
+    Linted,
+}
+
+/// Builds the package, installs it with pip, and runs its tests.
+pub(crate) fn run(how: Build, tally: &mut Tally) -> Result {
     let (python, servers) = (install()?, servers::install()?);
-    let wheel = build(&python, release)?;
+    let wheel = build(&python, how)?;
     reinstall(&python, &wheel)?;
     step("python: tests");
     tally.run(Runner::Pytest, pytest(&python, &servers).arg("tests"));
@@ -67,7 +78,7 @@ pub(crate) fn run(release: bool, tally: &mut Tally) -> Result {
 /// `--quick`, to see that they work.
 pub(crate) fn checks(tally: &mut Tally) -> Result {
     let python = install()?;
-    let wheel = build(&python, false)?;
+    let wheel = build(&python, Build::Linted)?;
     if cfg!(target_os = "linux") {
         promise(&python, &wheel)?;
     }
@@ -90,7 +101,7 @@ pub(crate) fn bench(args: &[OsString]) -> Result {
         return Err(format!("--write is for all of it, without {}", arg.display()).into());
     }
     let python = install()?;
-    let wheel = build(&python, true)?;
+    let wheel = build(&python, Build::Release)?;
     reinstall(&python, &wheel)?;
     step("python: measurements");
     let part = dir().join("bench.md");
@@ -140,8 +151,8 @@ pub(crate) fn install() -> Result<PathBuf> {
     step("python: environment");
     fs::create_dir_all(dir())?;
     exec(workspace::command("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-    pip(&python, &["install"], PACKAGES)?;
-    pip(&python, &["install", "--no-deps"], PACKAGES_ALONE)?;
+    exec(workspace::pip(&python, "install").args(PACKAGES))?;
+    exec(workspace::pip(&python, "install").arg("--no-deps").args(PACKAGES_ALONE))?;
     exec(
         workspace::command("npm")
             .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
@@ -150,20 +161,15 @@ pub(crate) fn install() -> Result<PathBuf> {
     )?;
     let sources = dir().join("safetensors");
     fs::create_dir_all(&sources)?;
-    let dest = sources.display().to_string();
-    pip(&python, &["download", "--no-deps", "--no-binary", "safetensors", "--dest", &dest], &[SAFETENSORS])?;
+    let mut download = workspace::pip(&python, "download");
+    download.args(["--no-deps", "--no-binary", "safetensors", "--dest"]).arg(sources);
+    exec(download.arg(SAFETENSORS))?;
     fs::write(stamp, wanted)?;
     Ok(python)
 }
 
-fn pip(python: &Path, args: &[&str], packages: &[&str]) -> Result {
-    let mut command = workspace::command(python);
-    command.args(["-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]);
-    exec(command.args(args).args(packages))
-}
-
-/// Builds the wheel. Without `release`, uses the profile that is quick to build.
-pub(crate) fn build(python: &Path, release: bool) -> Result<PathBuf> {
+/// Builds the wheel.
+pub(crate) fn build(python: &Path, how: Build) -> Result<PathBuf> {
     step("python: wheel");
     let wheels = dir().join("wheels");
     if wheels.exists() {
@@ -171,7 +177,10 @@ pub(crate) fn build(python: &Path, release: bool) -> Result<PathBuf> {
     }
     let mut maturin = workspace::command(python);
     maturin.args(["-m", "maturin", "build", "--quiet", "--locked", "--manifest-path", MANIFEST]);
-    maturin.args(["--profile", if release { "release" } else { "dev" }]);
+    maturin.args(["--profile", if how == Build::Release { "release" } else { "dev" }]);
+    if how == Build::Linted {
+        workspace::lint(&mut maturin);
+    }
     exec(maturin.arg("--out").arg(&wheels).env("CARGO_TARGET_DIR", workspace::target_dir()))?;
     let entries = fs::read_dir(&wheels)?.collect::<std::io::Result<Vec<_>>>()?;
     let mut built = entries.into_iter().map(|entry| entry.path());
@@ -198,8 +207,7 @@ fn promise(python: &Path, wheel: &Path) -> Result {
 }
 
 fn reinstall(python: &Path, wheel: &Path) -> Result {
-    let wheel = wheel.display().to_string();
-    pip(python, &["install", "--force-reinstall", "--no-deps"], &[&wheel])
+    exec(workspace::pip(python, "install").args(["--force-reinstall", "--no-deps"]).arg(wheel))
 }
 
 /// Runs the tests with torch, if it is installed.
@@ -240,7 +248,7 @@ fn with_torch(wheel: &Path) -> Result<Option<PathBuf>> {
         exec(
             workspace::command(system).args(["-m", "venv", "--clear", "--system-site-packages"]).arg(&venv),
         )?;
-        pip(&python, &["install"], TORCH_PACKAGES)?;
+        exec(workspace::pip(&python, "install").args(TORCH_PACKAGES))?;
     }
     reinstall(&python, wheel)?;
     Ok(Some(python))
@@ -249,9 +257,6 @@ fn with_torch(wheel: &Path) -> Result<Option<PathBuf>> {
 fn check(python: &Path, tally: &mut Tally) {
     step("python: checks");
     tally.check(workspace::cargo("fmt").args(["--manifest-path", MANIFEST, "--all", "--check"]));
-    let mut clippy = workspace::cargo("clippy");
-    clippy.args(["--quiet", "--manifest-path", MANIFEST, "--all-targets", "--", "-D", "warnings"]);
-    tally.check(clippy.env("CARGO_TARGET_DIR", workspace::target_dir()));
     tally.check(in_package(python).args(["-m", "mypy", "-p", "modelfmt"]));
     // The whole package, without a list of accepted errors.
     let stubtest = ["-m", "mypy.stubtest", "modelfmt", "--mypy-config-file", "pyproject.toml"];

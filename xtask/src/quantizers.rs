@@ -47,8 +47,7 @@ pub(crate) fn install() -> Result {
     step("oracles: the tools that quantize checkpoints");
     exec(workspace::command(system).args(["-m", "venv", "--clear", "--system-site-packages"]).arg(&dir))?;
     let pip = |args: &[&str], packages: &[&str]| {
-        let mut command = workspace::command(dir.join("bin/python"));
-        command.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
+        let mut command = workspace::pip(dir.join("bin/python"), "install");
         exec(command.args(args).args(packages).env("BUILD_CUDA_EXT", "0"))
     };
     pip(&[], PACKAGES)?;

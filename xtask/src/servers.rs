@@ -34,9 +34,7 @@ pub(crate) fn install() -> Result<PathBuf> {
     }
     step("servers: an S3 server for tests");
     exec(workspace::command("python3").args(["-m", "venv", "--clear"]).arg(&dir))?;
-    let mut pip = workspace::command(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
-    exec(pip.args(PACKAGES))?;
+    exec(workspace::pip(&python, "install").args(PACKAGES))?;
     fs::write(stamp, wanted)?;
     Ok(python)
 }

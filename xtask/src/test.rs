@@ -38,7 +38,7 @@ pub(crate) fn all(args: &[String]) -> Result<bool> {
         tally.done(builds.end());
         step("examples");
         tally.run(Runner::Cargo, examples().arg("--no-fail-fast"));
-        let done = python::run(false, &mut tally);
+        let done = python::run(python::Build::Dev, &mut tally);
         tally.done(done);
         let done = web::run(false, Some(&mut tally));
         tally.done(done);
@@ -59,10 +59,11 @@ pub(crate) fn tools() -> Result {
 pub(crate) fn builds() -> Result {
     let page = web::build().map(drop);
     let examples = exec(examples().arg("--no-run"));
-    page.and(examples).and(python::build(&python::install()?, false).map(drop))
+    page.and(examples).and(python::build(&python::install()?, python::Build::Dev).map(drop))
 }
 
-fn examples() -> std::process::Command {
+/// Returns `cargo test` of the examples.
+pub(crate) fn examples() -> std::process::Command {
     let mut cargo = workspace::cargo("test");
     cargo.args(["--manifest-path", EXAMPLES, "--workspace"]);
     cargo.env("CARGO_TARGET_DIR", workspace::target_dir());

@@ -50,6 +50,23 @@ pub(crate) fn cargo(subcommand: &str) -> Command {
     command
 }
 
+/// Makes a build lint the members of its workspace as `cargo clippy -- -D warnings` does. Unlike that, which
+/// would check all dependencies anew, it uses those that the tests have built.
+pub(crate) fn lint(build: &mut Command) -> &mut Command {
+    // The form in which `cargo clippy` passes its arguments to its driver.
+    const DENIED: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+    build.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", DENIED)
+}
+
+/// Returns Python's `pip` with a subcommand. What it installs is compiled when it is first imported, because
+/// most modules never are.
+pub(crate) fn pip(python: impl AsRef<OsStr>, subcommand: &str) -> Command {
+    let mut pip = command(python);
+    pip.args(["-m", "pip", subcommand, "--quiet", "--no-input", "--disable-pip-version-check"]);
+    pip.args((subcommand == "install").then_some("--no-compile"));
+    pip
+}
+
 /// Returns the command that generates files from code. Its program is built with the features of the tests.
 pub(crate) fn made() -> Command {
     let mut command = cargo("run");

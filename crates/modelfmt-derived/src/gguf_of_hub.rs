@@ -2,12 +2,13 @@
 //! (`modelfmt_hub`).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use modelfmt_core::author::Shortened;
 use modelfmt_core::value::Value;
 use modelfmt_hub::back::licence_keys;
-use modelfmt_hub::{Config, HubTensor, Key, Map, MapError, POOLING, pooling};
-use modelfmt_metadata::{card, config};
+use modelfmt_hub::{Config, HubTensor, Key, MadeTensor, Map, MapError, POOLING, pooling};
+use modelfmt_metadata::{card, config, file_type};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::formats::Format;
 use modelfmt_model::model::Model;
@@ -116,6 +117,20 @@ pub fn as_gguf(model: &Model) -> Result<Option<(Model, Vec<Note>)>> {
     })
 }
 
+/// Returns the key that states the type of most values of the matrices, as llama.cpp's own conversion does.
+/// `None` if one has another type. A rule that changes their type also changes the key.
+fn stated_type(tensors: &[MadeTensor]) -> Option<(String, Key)> {
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    for MadeTensor { program, .. } in tensors.iter().filter(|made| made.program.shape().len() > 1) {
+        let number = file_type::of_floats(program.dtype())?;
+        let count = program.shape().iter().fold(1, |count: u64, &len| count.saturating_mul(len));
+        let sum = counts.entry(number).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    let (number, _) = counts.into_iter().max_by_key(|&(_, count)| count)?;
+    Some((file_type::FILE_TYPE.to_owned(), Key::U32(number)))
+}
+
 /// A model with the files beside it.
 struct Folder<'a> {
     model: &'a Model,
@@ -205,6 +220,7 @@ impl Folder<'_> {
                 ))),
             }
         }
+        keys.extend(stated_type(&mapped.tensors));
         let (of_tokenizer, about_it) = tokenizer::keys(model, config, &mapped.tensors, pre)?;
         notes.extend(about_it);
         if let Some(name) = self.name().filter(|name| tokenizer::is_name(name, &of_tokenizer)) {

@@ -8,7 +8,8 @@ use modelfmt_model::job::tensors::{Item, OutputTensors};
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 
-const FILE_TYPE: &str = "general.file_type";
+/// The key of the number.
+pub const FILE_TYPE: &str = "general.file_type";
 const VERSION: &str = "general.quantization_version";
 
 /// ggml's `GGML_QNT_VERSION`.
@@ -79,7 +80,13 @@ fn floats(options: &ConvertOptions) -> Option<u32> {
         || options.types.rules.iter().rev().filter(|rule| rule.glob.is_none()).map(TypeRule::effective);
     let cast = |change| if let TypeChange::Cast(dtype) = change { Some(dtype) } else { None };
     let decoded = |change| if let TypeChange::Dequantize(dtype) = change { Some(dtype) } else { None };
-    match rules().find_map(cast).or_else(|| rules().find_map(decoded))? {
+    of_floats(rules().find_map(cast).or_else(|| rules().find_map(decoded))?)
+}
+
+/// Returns llama.cpp's number (`llama_ftype`) for a model most of whose values have this float type.
+#[must_use]
+pub const fn of_floats(dtype: DType) -> Option<u32> {
+    match dtype {
         DType::F32 => Some(0),
         DType::F16 => Some(1),
         DType::BF16 => Some(32),

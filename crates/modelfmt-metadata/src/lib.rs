@@ -14,7 +14,7 @@
 pub mod card;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod config;
-mod file_type;
+pub mod file_type;
 pub mod flattened;
 mod long_values;
 pub mod mapper;

@@ -172,8 +172,7 @@ fn fetch() -> Result<PathBuf> {
     fs::create_dir_all(&dir)?;
     let requirements = dir.join("requirements.txt");
     fs::write(&requirements, REQUIREMENT)?;
-    let mut pip = workspace::command("python3");
-    pip.args(["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]);
+    let mut pip = workspace::pip("python3", "download");
     pip.args(["--no-deps", "--require-hashes", "--dest"]).arg(&dir).arg("--requirement").arg(&requirements);
     exec(&mut pip)?;
     // Unpack elsewhere first: an interrupted run must not leave half a model behind.

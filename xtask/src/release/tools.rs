@@ -27,17 +27,7 @@ pub(super) fn install() -> Result {
     step("release: its tools");
     super::renew(&dir())?;
     let pip = |folder: PathBuf, packages: &[&str]| {
-        let mut pip = workspace::command("python3");
-        pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-input",
-            "--disable-pip-version-check",
-            "--target",
-        ]);
-        exec(pip.arg(folder).args(packages))
+        exec(workspace::pip("python3", "install").arg("--target").arg(folder).args(packages))
     };
     pip(dir().join("maturin"), &[MATURIN])?;
     pip(dir().join("model-signing"), oracles::SIGNING)?;
