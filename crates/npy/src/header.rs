@@ -1,4 +1,5 @@
 //! Writes the header of an array, as NumPy writes it (docs/formats/npy.md#the-header).
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use modelfmt_core::DType;
 
@@ -39,10 +40,10 @@ pub fn header(dtype: DType, shape: &[u64]) -> Option<Vec<u8>> {
     let mut text = format!("{{'descr': '{name}', 'fortran_order': False, 'shape': ({lengths}), }}");
     let digits = shape.first().map_or(MAX_DIGITS, |len| len.to_string().len());
     text.extend(std::iter::repeat_n(' ', MAX_DIGITS.saturating_sub(digits)));
-    let front = MAGIC.len() + 4; // with the version and the length
-    let with_line_feed = front + text.len() + 1;
-    // At least one space more, also where none is needed.
-    text.extend(std::iter::repeat_n(' ', ALIGNMENT - with_line_feed % ALIGNMENT));
+    // With the magic, the version, the length and a line feed. At least one space more, also where none is needed.
+    let len = MAGIC.len().saturating_add(4).saturating_add(text.len()).saturating_add(1);
+    let padding = len.saturating_add(1).next_multiple_of(ALIGNMENT).saturating_sub(len);
+    text.extend(std::iter::repeat_n(' ', padding));
     text.push('\n');
     let len = u16::try_from(text.len()).ok()?;
     Some([MAGIC, &[1, 0], &len.to_le_bytes(), text.as_bytes()].concat())
