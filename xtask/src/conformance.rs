@@ -61,19 +61,13 @@ const fn reader(
 /// Writes all files of the suite.
 pub(crate) fn write() -> Result {
     step("conformance: files that readers must read or refuse");
-    exec(made().arg("write"))
+    exec(workspace::program("conformance").arg("write"))
 }
 
 /// Fails unless the committed files are what the code makes.
 pub(crate) fn check() -> Result {
     step("suite: the conformance suite");
-    exec(made().arg("check"))
-}
-
-fn made() -> Command {
-    let mut command = workspace::cargo("run");
-    command.args(["--quiet", "--package", "conformance", "--"]);
-    command
+    exec(workspace::program("conformance").arg("check"))
 }
 
 /// Runs every reader, prints where it disagrees with the suite, and writes the table.

@@ -65,9 +65,9 @@ pub(crate) fn check() -> Result {
 /// overwrites those that differ.
 pub(crate) fn fixtures(what: &str) -> Result {
     step("fixtures: golden files made from code");
-    exec(workspace::made().arg(what))
+    exec(workspace::program("generate").arg(what))
 }
 
 fn table() -> Result<String> {
-    run::output(workspace::made().arg("table"))
+    run::output(workspace::program("generate").arg("table"))
 }

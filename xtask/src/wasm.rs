@@ -46,13 +46,7 @@ fn compare(toolchain: &Toolchain) -> Result {
     step("Node: golden files in memory and by ranges, files of 100 GB");
     exec(toolchain.build(HARNESS).arg("--lib"))?;
     let library = toolchain.target_dir().join(TARGET).join("debug/testkit_wasm.wasm");
-    let held = run::output(workspace::cargo("run").args([
-        "--quiet",
-        "--package",
-        HARNESS,
-        "--bin",
-        "wasm-expected",
-    ]))?;
+    let held = run::output(&mut workspace::program("wasm-expected"))?;
     let expected = workspace::target_dir().join("wasm/expected.json");
     fs::create_dir_all(workspace::target_dir().join("wasm"))?;
     fs::write(&expected, held)?;

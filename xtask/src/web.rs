@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::run::{self, Result, exec, step};
 use crate::tally::{Runner, Tally};
 use crate::wasm::{self, TARGET, Toolchain};
-use crate::{same, workspace};
+use crate::{reproducible, workspace};
 
 /// The manifest of the workspace of both.
 pub(crate) const MANIFEST: &str = "crates/modelfmt-web/Cargo.toml";
@@ -91,9 +91,11 @@ fn out() -> PathBuf {
 /// library makes no keys, so it has no source of randomness.
 fn cargo(toolchain: &Toolchain) -> Result<Command> {
     let stage = out().join("sources");
-    same::stage(&dir(), &SOURCES, &stage)?;
+    reproducible::stage(&dir(), &SOURCES, &stage)?;
     let mut cargo = toolchain.cargo_build();
-    same::build(&mut cargo, &FLAGS).args(["--locked", "--manifest-path"]).arg(stage.join("Cargo.toml"));
+    reproducible::build(&mut cargo, &FLAGS)
+        .args(["--locked", "--manifest-path"])
+        .arg(stage.join("Cargo.toml"));
     Ok(cargo)
 }
 

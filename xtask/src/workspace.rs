@@ -67,10 +67,11 @@ pub(crate) fn pip(python: impl AsRef<OsStr>, subcommand: &str) -> Command {
     pip
 }
 
-/// Returns the command that generates files from code. Its program is built with the features of the tests.
-pub(crate) fn made() -> Command {
+/// Returns the command that runs a program of the workspace, built with the features of the tests, so that
+/// cargo can reuse their build.
+pub(crate) fn program(name: &str) -> Command {
     let mut command = cargo("run");
-    command.args(["--quiet", "--all-features", "--bin", "made", "--"]);
+    command.args(["--quiet", "--all-features", "--bin", name, "--"]);
     command
 }
 

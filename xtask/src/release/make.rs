@@ -9,7 +9,7 @@ use super::archives::{pack, usual_permissions};
 use super::{Part, Parts, bill, renew, sums, tools};
 use crate::ci::package;
 use crate::run::{self, Result, exec, output, step};
-use crate::{same, web, workspace};
+use crate::{reproducible, web, workspace};
 
 /// The files that are packed with the program, from the root of the project.
 const PAGES: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
@@ -99,7 +99,7 @@ impl Release<'_> {
         step("release: the program");
         let mut cargo = workspace::cargo("build");
         cargo.args(["--locked", "--package", "modelfmt-cli", "--profile", self.profile]);
-        self.timed(same::build(&mut cargo, &[]))?;
+        self.timed(reproducible::build(&mut cargo, &[]))?;
         let built = if self.profile == "dev" { "debug" } else { self.profile };
         let file = format!("modelfmt{}", std::env::consts::EXE_SUFFIX);
         let built = workspace::target_dir().join(built).join(&file);
@@ -206,7 +206,7 @@ impl Release<'_> {
     fn python(&self) -> Result {
         step("release: the wheel and the source package for PyPI");
         let stage = self.work.join("python");
-        same::stage(&workspace::root().join(PYTHON), &PYTHON_FILES, &stage)?;
+        reproducible::stage(&workspace::root().join(PYTHON), &PYTHON_FILES, &stage)?;
         let bill = stage.join("modelfmt-py.cdx.json");
         bill::write(&stage.join("Cargo.toml"), "modelfmt-py", &bill)?;
         let out = self.out.join("python");
@@ -214,7 +214,7 @@ impl Release<'_> {
         wheel.args(["--locked", "--profile", self.profile, "--manifest-path"]).arg(stage.join("Cargo.toml"));
         wheel.arg("--sbom-include").arg(bill).arg("--out").arg(&out);
         wheel.env("CARGO_TARGET_DIR", self.work.join("python-build"));
-        self.timed(same::build(&mut wheel, &[]))?;
+        self.timed(reproducible::build(&mut wheel, &[]))?;
         let mut source = tools::maturin("sdist");
         source.args(["--manifest-path", crate::python::MANIFEST, "--out"]).arg(out);
         self.timed(&mut source)

@@ -313,7 +313,6 @@ fn every_driver_reads_pytorch() {
     check::<modelfmt::pytorch::Index>("pytorch", "pt");
     for (path, bytes) in golden("pytorch", "pt").into_iter().chain(golden("reference/pytorch", "pt")) {
         let name = path.display().to_string();
-        agree::<modelfmt::pytorch::Index>(&name, "pytorch", &bytes);
         let mut damaged = bytes.clone();
         for at in (0..bytes.len()).step_by(bytes.len() / 400 + 1) {
             for bit in [0x01, 0x20, 0x80] {

@@ -1,4 +1,4 @@
-//! Makes what is generated from code: the golden files, and the table of formats. `cargo xtask fixtures` and
+//! Generates the golden files and the table of formats. `cargo xtask fixtures` and
 //! `cargo xtask docs` run it. It is a separate program because it needs every format, and xtask itself should
 //! build quickly.
 
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
             print!("{}", table::table());
             Ok(())
         }
-        _ => Err("made write|replace|check|table".into()),
+        _ => Err("generate write|replace|check|table".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
