@@ -39,7 +39,8 @@ pub(crate) fn target_dir() -> PathBuf {
 /// Returns a command that runs in the workspace's folder.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(root());
+    // Python compiles what `pip` has installed when it is first imported, and must be allowed to keep that.
+    command.current_dir(root()).env_remove("PYTHONDONTWRITEBYTECODE");
     command
 }
 

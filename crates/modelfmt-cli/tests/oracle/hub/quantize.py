@@ -98,6 +98,11 @@ class Case:
             writer.add_expert_used_count(2)
         self.finish(writer, self.tensors)
 
+    def write_importance(self, folder: Path) -> None:
+        """Writes the importance in both forms."""
+        self.write_imatrix(folder / "imatrix.gguf")
+        self.write_old(folder / "imatrix.dat")
+
     def write_imatrix(self, path: Path) -> None:
         """Writes the importance as llama-imatrix does."""
         writer = GGUFWriter(path, "")
@@ -166,11 +171,11 @@ def main() -> None:
     for case in cases:
         source, ours, theirs = work / "source.gguf", work / "ours.gguf", work / "theirs.gguf"
         case.write(source)
+        case.write_importance(work)
         for preset, number in PRESETS.items():
             if preset == "mostly_q4_0":  # The preset before it needs them all.
                 case.forget("blk.3.attn_q.weight")
-            case.write_imatrix(work / "imatrix.gguf")
-            case.write_old(work / "imatrix.dat")
+                case.write_importance(work)
             for matrix in (None, "imatrix.gguf", "imatrix.dat"):
                 if (matrix is None and preset == "q2_k_s") or (matrix == "imatrix.dat" and preset not in ("q4_k_m", "q3_k_l")):
                     continue
