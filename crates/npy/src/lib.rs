@@ -1,4 +1,4 @@
-//! Reads and verifies NumPy's files, and writes their headers: a single array (`.npy`, versions 1 to 3) and archives of arrays
+//! Reads and verifies NumPy's files: a single array (`.npy`, versions 1 to 3) and archives of arrays
 //! (`.npz`), stored or compressed. No code from a file is run: arrays of Python objects, which are pickles,
 //! are refused or left out.
 //!

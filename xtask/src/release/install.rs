@@ -165,7 +165,12 @@ impl Place<'_> {
         let (venv, needs) = (folder.join("venv"), folder.join("needs"));
         exec(workspace::command("python3").args(["-m", "venv"]).arg(&venv))?;
         let bin = venv.join(if cfg!(windows) { "Scripts" } else { "bin" });
-        let pip = |subcommand: &str| workspace::pip(bin.join("python"), subcommand);
+        // As a user runs it.
+        let pip = |subcommand: &str| {
+            let mut pip = Command::new(bin.join("python"));
+            pip.args(["-m", "pip", subcommand, "--quiet", "--no-input", "--disable-pip-version-check"]);
+            pip
+        };
         exec(pip("download").arg("--dest").arg(&needs).args(PYTHON_NEEDS))?;
         let mut install = pip("install");
         install

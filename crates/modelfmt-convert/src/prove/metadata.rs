@@ -6,12 +6,12 @@ use modelfmt_core::Execution;
 use modelfmt_core::value::{Object, Value, json};
 
 use super::{KeyResult, ProveOptions, ProvedKey, files, unclaimed};
+use modelfmt_metadata::file_type::FILE_TYPE;
 use modelfmt_metadata::flattened::{MetadataDiff, differences, flat_metadata, unknown_reserved};
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
 
-/// The keys with which GGUF, APR and APR2 state how a model is quantized.
-const FILE_TYPE: &str = "general.file_type";
+/// The other keys with which GGUF, APR and APR2 state how a model is quantized.
 const VERSION: &str = "general.quantization_version";
 const QUANTIZATION: &str = "quantization";
 /// The keys with which GGUF states the alignment of its tensors, and reserves room for edits.

@@ -161,6 +161,9 @@ fn quant_payloads_are_applied() {
         error.to_string().ends_with("numpy has no type i4; extract to .bin, or with cast to i8"),
         "{error}"
     );
+    let model = safetensors(&[tensor("deep", DType::U8, &[1; 65])], "{}");
+    let error = extract(&model, "deep", ExtractAs::Npy, &ExtractOptions::default()).unwrap_err();
+    assert!(error.to_string().ends_with("numpy has no array of 65 dimensions; extract to .bin"), "{error}");
 }
 
 #[test]
