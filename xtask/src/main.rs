@@ -19,6 +19,7 @@ mod real_model;
 mod release;
 mod reproducible;
 mod run;
+mod sanitize;
 mod servers;
 mod site;
 mod tally;
@@ -163,6 +164,11 @@ enum Task {
     },
     /// Run the tests of the readers and writers on a big-endian and on a 32-bit machine, under qemu
     Portable,
+    /// Run tests under AddressSanitizer and ThreadSanitizer
+    Sanitize {
+        /// Only this one
+        sanitizer: Option<sanitize::Sanitizer>,
+    },
     /// Run small tests under Miri, for this machine's target and for a big-endian one
     Miri {
         /// Test only this crate; may be repeated
@@ -243,6 +249,7 @@ fn main() -> ExitCode {
             mutants::run(&mutants::Options { crates, sample, seed, in_diff })
         }
         Task::Portable => return ended(portable::run()),
+        Task::Sanitize { sanitizer } => return ended(sanitize::run(sanitizer)),
         Task::Miri { packages } => return ended(miri::run(&packages)),
         Task::Bench { args } => bench::run(&args),
         Task::Release { make: Some(out), only, quick, .. } => release::make(&out, only, quick),

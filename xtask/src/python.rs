@@ -133,7 +133,7 @@ fn in_package(program: &Path) -> std::process::Command {
 }
 
 /// Returns a pytest command. `servers` is the interpreter that has the S3 server.
-fn pytest(python: &Path, servers: &Path) -> std::process::Command {
+pub(crate) fn pytest(python: &Path, servers: &Path) -> std::process::Command {
     let mut command = in_package(python);
     command.args(["-m", "pytest"]).env("MODELFMT_SAFETENSORS_TESTS", dir().join("safetensors"));
     command.env(servers::PYTHON, servers);

@@ -286,7 +286,16 @@ pub(crate) fn to_stdout<T>(write: impl FnOnce(&FileSink) -> Result<T>) -> Result
     let FileSink(mut file) = sink;
     file.rewind().map_err(failed)?;
     let mut stdout = io::stdout().lock();
-    copy(&mut file, |piece| stdout.write_all(piece))?;
-    stdout.flush()?;
+    copy(&mut file, |piece| stdout.write_all(piece)).and_then(|()| stdout.flush()).map_err(cut)?;
     Ok(done)
+}
+
+/// Returns the failure of writing a file to standard output. A reader that stops early leaves it incomplete;
+/// for text it would be no error.
+fn cut(source: io::Error) -> Failure {
+    if source.kind() != io::ErrorKind::BrokenPipe {
+        return Failure::Output(source);
+    }
+    let source = io::Error::new(source.kind(), "what reads it has stopped before the end");
+    Failure::Job(modelfmt::Error::Write { path: "-".into(), source })
 }

@@ -5,6 +5,7 @@ use modelfmt_hub::Config;
 use modelfmt_hub::back::file_names;
 use modelfmt_metadata::config;
 use modelfmt_model::error::{Error, Result};
+use modelfmt_model::hub_names::ABOUT_WEIGHTS;
 use modelfmt_model::model::Model;
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::{Choice, Note};
@@ -17,6 +18,8 @@ const CONFIG: &str = "config.json";
 /// Reads the files beside the weights; `None` if the model was not opened as a hub folder.
 pub(crate) fn restore(model: &Model, options: &ConvertOptions) -> Result<Option<Restored>> {
     const MAX_LEN: u64 = 1 << 20;
+    /// The most bytes of a file that no GGUF carries.
+    const MAX_OTHER: u64 = 64 << 20;
     if !model.path().is_dir() {
         return Ok(None);
     }
@@ -35,7 +38,9 @@ pub(crate) fn restore(model: &Model, options: &ConvertOptions) -> Result<Option<
         return Err(Error::usage(Choice::Target, why));
     }
     let (mut files, mut notes) = (vec![(CONFIG.to_owned(), text)], Vec::new());
-    for (name, max_len) in file_names() {
+    let is_other = |name: &&str| *name != CONFIG && file_names().all(|(other, _)| other != *name);
+    let others = ABOUT_WEIGHTS.into_iter().filter(is_other).map(|name| (name, MAX_OTHER));
+    for (name, max_len) in file_names().chain(others) {
         match file(name, max_len) {
             Ok(found) => files.extend(found.map(|bytes| (name.to_owned(), bytes))),
             Err(why) => notes.push(Note::from(format!("{name} is not copied: {why}"))),

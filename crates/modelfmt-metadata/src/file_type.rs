@@ -23,6 +23,7 @@ pub(crate) fn state(
     notes: &mut Vec<String>,
 ) {
     let is_given = |key: &str| options.metadata.set.as_ref().is_some_and(|given| given.contains_key(key));
+    let stated = keys.get(FILE_TYPE).and_then(|key| key.get("value")?.as_u64());
     // A key that is set again moves to the end, as in llama.cpp.
     let mut put = |key: &str, number: u32| {
         if !is_given(key) {
@@ -33,7 +34,8 @@ pub(crate) fn state(
     if !tensors.blocks.is_empty() {
         if options.types.rules.iter().any(|rule| rule.blocks().is_some()) {
             put(VERSION, QUANTIZATION_VERSION);
-            quantized(options).into_iter().for_each(|number| put(FILE_TYPE, number));
+            let number = quantized(options).or_else(|| partly_quantized(options, tensors, stated?));
+            number.into_iter().for_each(|number| put(FILE_TYPE, number));
         }
         return;
     }
@@ -59,7 +61,26 @@ pub(crate) fn state(
 /// Returns the number of the file type that a rule for all tensors quantizes to.
 fn quantized(options: &ConvertOptions) -> Option<u32> {
     let rules = options.types.rules.iter().rev().filter(|rule| rule.glob.is_none());
-    match rules.filter_map(TypeRule::blocks).next()? {
+    of_blocks(rules.filter_map(TypeRule::blocks).next()?)
+}
+
+/// Returns the number of the file type if only rules for some tensors quantize: the float type of the others,
+/// or, if no tensor has it any more, the block type of most values. `None` if `stated` is no float type, and so
+/// stays.
+fn partly_quantized(options: &ConvertOptions, tensors: &OutputTensors, stated: u64) -> Option<u32> {
+    const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+    let is_left = |number: u32| tensors.items.iter().any(|item| of_floats(item.to) == Some(number));
+    let stated = FLOATS.into_iter().filter_map(of_floats).find(|number| u64::from(*number) == stated)?;
+    let float = floats(options).unwrap_or(stated);
+    if is_left(float) {
+        return Some(float);
+    }
+    let (dtype, _) = tensors.blocks.iter().max_by_key(|(_, elements)| **elements)?;
+    of_blocks(Quantization::Type(*dtype))
+}
+
+fn of_blocks(quantization: Quantization) -> Option<u32> {
+    match quantization {
         Quantization::Preset(preset) => Some(preset.file_type()),
         // llama.cpp takes these names for the middle presets.
         Quantization::Type(DType::Q3K) => Some(modelfmt_rules::presets::Preset::Q3KM.file_type()),

@@ -21,6 +21,7 @@ pub mod folder;
 mod foreign_folder;
 pub mod formats;
 mod hashes;
+pub mod hub_names;
 pub mod job;
 pub mod model;
 pub mod open;

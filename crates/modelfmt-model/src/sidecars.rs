@@ -78,9 +78,9 @@ impl Sidecars {
             #[cfg(feature = "sign")]
             Self::Signed(..) => return Ok(None),
         };
-        // A pipe or a device with that name is not read.
+        // A pipe or a device with that name is not read. A link that leads nowhere is a file that is missing.
         if !is_file(&path) {
-            return Ok(None);
+            return if path.is_symlink() { std::fs::metadata(&path).map(|_| None) } else { Ok(None) };
         }
         let source = FileSource::open(&path)?;
         #[cfg(feature = "sign")]

@@ -53,7 +53,7 @@ pub(crate) fn report(
 
 /// Begins the page. It appears when it is complete, and replaces no file of the models.
 fn create(path: &Path, overwrite: Overwrite, models: &[&Opened]) -> Result<AtomicFile, Error> {
-    let inputs = InputFiles::new(models.iter().flat_map(|model| model.input_paths()));
+    let inputs = InputFiles::new(models.iter().flat_map(|model| model.read_paths()));
     AtomicFile::create_protecting(path, overwrite, &inputs).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => Error::Exists { path: path.to_owned() },
         _ => Error::Write { path: path.to_owned(), source },

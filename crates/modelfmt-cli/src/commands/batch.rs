@@ -168,7 +168,7 @@ impl<'a> Batch<'a> {
         // Options do not show secrets, so a new passphrase in the same file is noticed only by the file's
         // modification time. A hub folder has more inputs than its weights.
         let folder = model.input_paths().next().and_then(|path| path.parent().map(Path::to_owned));
-        let names = || ABOUT_WEIGHTS.into_iter().chain(ONLY_READ);
+        let names = || ABOUT_WEIGHTS.into_iter().chain([ONLY_READ]);
         let beside = folder.iter().flat_map(|folder| names().map(|name| folder.join(name)));
         let inputs = beside.chain(named_files(&options)).filter(|path| path.is_file());
         let inputs = json::to_string(&done::states(inputs)).unwrap_or_default();
@@ -203,8 +203,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Files of a hub folder that are read with the weights and that no output folder contains.
-const ONLY_READ: [&str; 2] = ["vocab.txt", "1_Pooling/config.json"];
+/// A file of a hub folder that is read with the weights and that no output folder contains.
+const ONLY_READ: &str = "1_Pooling/config.json";
 
 const fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }

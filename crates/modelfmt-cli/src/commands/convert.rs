@@ -221,8 +221,8 @@ fn options(args: &Convert) -> Result<ConvertOptions> {
     options.output.inputs.extend(how.metadata.clone());
     if let Some(seal) = secrets::seal(args.seal, how)? {
         options.apr2.seal = Some(seal);
-        options.output.inputs.extend(secrets::files(how));
     }
+    options.output.inputs.extend(secrets::files(how).into_iter().chain(policy::path()));
     if args.paths.inputs.iter().any(|input| streams::is_dash(input)) {
         options.output.inputs.push("/dev/stdin".into()); // where there is none, standard input is no file that could be replaced
     }

@@ -76,15 +76,16 @@ fn index_of_part(model: &Model) -> Option<String> {
 }
 
 /// Returns a note about files of a folder that the output does not hold. GGUF holds the content of most of
-/// them.
+/// them, and a hub folder gets a copy.
 fn left_beside(args: &Convert, target: Format) -> Option<String> {
     const NAMED: usize = 12;
     let [folder] = args.paths.inputs.as_slice() else { return None };
-    if args.paths.output.is_dir() || !folder.join(ABOUT_WEIGHTS[0]).is_file() {
+    let is_hub = args.to.as_ref().is_some_and(|target| target.is_hub_folder);
+    if (args.paths.output.is_dir() && !is_hub) || !folder.join(ABOUT_WEIGHTS[0]).is_file() {
         return None;
     }
     let travels = |name: &str| {
-        target.family() == GGUF
+        (is_hub || target.family() == GGUF)
             && (ABOUT_WEIGHTS.contains(&name) || files_in_gguf().any(|(travels, _)| travels == name))
     };
     let is_left = |name: &String| {
@@ -93,15 +94,25 @@ fn left_beside(args: &Convert, target: Format) -> Option<String> {
             && !BESIDE_WEIGHTS.iter().any(|ending| name.ends_with(ending))
             && !travels(name)
     };
-    let files = std::fs::read_dir(folder).ok()?.flatten().filter(|entry| entry.path().is_file());
-    let mut names: Vec<String> =
-        files.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(is_left).collect();
+    let named = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match entry.path() {
+            path if path.is_file() => Some(name),
+            path if path.is_dir() && is_hub => Some(name + "/"),
+            _ => None,
+        }
+    };
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut names: Vec<String> = entries.filter_map(named).filter(is_left).collect();
     names.sort_unstable();
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more files") } else { String::new() };
     names.truncate(NAMED);
-    (!names.is_empty())
-        .then(|| format!("{}{more} of the folder are not in the file; copy them beside it", names.join(", ")))
+    (!names.is_empty()).then(|| {
+        let where_to =
+            if is_hub { "not copied; copy what you need" } else { "not in the file; copy them beside it" };
+        format!("{}{more} of the folder are {where_to}", names.join(", "))
+    })
 }
 
 /// Extensions of files that are about weight files, and not about the model.

@@ -1,13 +1,10 @@
 //! Writes a text about models to a file, or prints it.
 
-use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use modelfmt::bom::FILES_BESIDE;
 use modelfmt::convert::Overwrite;
-use modelfmt::modelfmt_core::source::folder_of;
 use modelfmt::modelfmt_write::{AtomicFile, InputFiles, Output as _, Sink as _};
 use modelfmt::{Error, Model};
 
@@ -26,17 +23,8 @@ impl<'a> Written<'a> {
             return Ok(Self(None));
         }
         let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
-        let files: Vec<PathBuf> = models.iter().flat_map(|model| model.input_paths()).collect();
-        let folders: BTreeSet<&Path> = files.iter().map(|file| folder_of(file)).collect();
-        let names = || FILES_BESIDE.iter().chain(&["model.sig"]);
-        let beside = folders.iter().flat_map(|folder| names().map(|name| folder.join(name)));
-        let signatures = files.iter().map(|file| {
-            let mut name = file.clone().into_os_string();
-            name.push(".sig");
-            PathBuf::from(name)
-        });
         let keys = secrets::files_of(open).into_iter().chain(policy::path());
-        let inputs = InputFiles::new(files.iter().cloned().chain(beside).chain(signatures).chain(keys));
+        let inputs = InputFiles::new(models.iter().flat_map(|model| model.read_paths()).chain(keys));
         let file =
             AtomicFile::create_protecting(path, overwrite, &inputs).map_err(|error| failed(path, error))?;
         Ok(Self(Some((path, file))))

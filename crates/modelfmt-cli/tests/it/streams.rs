@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use crate::common::{command, modelfmt_in, program, testdata};
 
@@ -117,6 +117,23 @@ fn a_dash_is_standard_output() {
         assert_eq!(output.stdout, b"", "{line}");
     }
     assert!(!folder.path().join("-").exists());
+}
+
+/// A model without its end is no model, whoever closed the pipe.
+#[test]
+fn a_model_that_is_not_read_to_its_end_is_a_failure() {
+    let folder = folder();
+    let mut child = command(program())
+        .args(["convert", "trained.mag", "-", "--to", "aero"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("what reads it has stopped before the end"), "{}", stderr(&output));
 }
 
 #[test]

@@ -13,25 +13,11 @@ use super::output::guard::OutputGuard;
 use super::output::{WrittenFile, write};
 use super::{ConversionPlan, Converted};
 use modelfmt_model::error::{Error, Result};
+use modelfmt_model::hub_names::ABOUT_WEIGHTS;
 use modelfmt_rules::wording::Note;
 
 /// The names of the weights: a single file, or the index of several files.
 const WEIGHTS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
-
-/// The names of files in a hub folder that describe the model. When a hub folder is overwritten, those of the
-/// previous model are removed.
-pub const ABOUT_WEIGHTS: [&str; 10] = [
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template.jinja",
-    "vocab.json",
-    "merges.txt",
-];
 
 /// Where a folder is written.
 struct Place {
@@ -112,7 +98,8 @@ impl ConversionPlan<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(Error::Write { path: folder, source }),
         }
-        let inputs = InputFiles::new(self.model.input_paths().chain(super::named_files(&self.options)));
+        let inputs =
+            InputFiles::new(self.model.read_paths().into_iter().chain(super::named_files(&self.options)));
         let [single, index] = WEIGHTS;
         let name = if self.target.is_set() { index } else { single };
         let last = folder.join(name);

@@ -113,8 +113,6 @@ use modelfmt_write::{Discard, InputFiles};
 
 pub use builder::Conversion;
 pub use converted::{Converted, TypeChanged};
-#[cfg(not(target_arch = "wasm32"))]
-pub use hub_files::ABOUT_WEIGHTS;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 pub use modelfmt_derived::{as_gguf, mapped};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
@@ -126,6 +124,8 @@ pub use modelfmt_model::formats::capabilities::{
     Access, Alignments, Blocks, Capabilities, Contents, Metadata, MetadataSchema, Names, PinKind, Properties,
     SetNaming,
 };
+#[cfg(not(target_arch = "wasm32"))]
+pub use modelfmt_model::hub_names::ABOUT_WEIGHTS;
 pub use modelfmt_rules::options::rename::RenameRule;
 pub use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 pub use modelfmt_rules::options::{
@@ -494,7 +494,7 @@ impl<'a> ConversionPlan<'a> {
         if self.options.output.outboard && name.is_none() {
             modelfmt_model::outboard::expect_none(&out, self.options.output.overwrite)?;
         }
-        let inputs = self.model.input_paths().chain(named_files(&self.options));
+        let inputs = self.model.read_paths().into_iter().chain(named_files(&self.options));
         let guard = OutputGuard::new(&out, self.options.output.overwrite, InputFiles::new(inputs));
         let guard = guard.of_target(self.target)?;
         Ok(Place { out, name, guard })

@@ -49,7 +49,7 @@ fn write_files(
     let file_names: Vec<String> =
         prepared.entries.iter().map(|entry| names::file_name(entry.name, kind.ending())).collect();
     let first = folder.join(file_names.first().map_or("", String::as_str));
-    let guard = OutputGuard::new(&first, options.overwrite, InputFiles::new(prepared.model.input_paths()));
+    let guard = OutputGuard::new(&first, options.overwrite, InputFiles::new(prepared.model.read_paths()));
     let files = match file_names.len() {
         ..=FEW => guard.files(),
         _ => guard.files().flushed_together(),

@@ -316,7 +316,7 @@ fn safetensors(
 }
 
 fn create(model: &Model, path: &Path, options: &ExtractOptions) -> Result<impl Output> {
-    let inputs = InputFiles::new(model.input_paths());
+    let inputs = InputFiles::new(model.read_paths());
     OutputGuard::new(path, options.overwrite, inputs).create().map_err(not_written(path))
 }
 

@@ -1,5 +1,7 @@
 //! numpy's archive of arrays: a zip of `.npy` files without compression.
 
+use std::collections::HashSet;
+
 use modelfmt_core::Execution;
 use modelfmt_core::author::Crc;
 use modelfmt_write::Sink;
@@ -9,6 +11,9 @@ use super::zip::{Archive, Member};
 use super::{ExtractOptions, Extracted, names};
 use modelfmt_model::error::{Error, Result};
 
+/// The ending of the archive's files, which numpy leaves out of their names.
+const ENDING: &str = ".npy";
+
 /// An archive for which all offsets are known.
 pub(super) struct Npz<'a> {
     prepared: Prepared<'a>,
@@ -17,17 +22,21 @@ pub(super) struct Npz<'a> {
 
 impl<'a> Npz<'a> {
     pub(super) fn new(prepared: Prepared<'a>) -> Result<Self> {
-        let member = |number: usize| {
-            let entry = prepared.entries.get(number)?;
-            Some(Member::new(names::member_name(entry.name, ".npy"), entry.len()))
-        };
-        let members = (0..prepared.entries.len()).map_while(member).collect();
-        let archive = Archive::new(members).map_err(|(name, why)| Error::NotExtractable {
+        let refused = |name: String, why: &str| Error::NotExtractable {
             path: prepared.model.path().to_owned(),
             name,
             why: why.to_owned(),
             remedy: None,
-        })?;
+        };
+        let named: Vec<String> =
+            prepared.entries.iter().map(|entry| names::member_name(entry.name, ENDING)).collect();
+        if let Some(name) = mistaken(&named) {
+            let why = "numpy would read another tensor by this name, whose file in the archive has it; extract to a folder";
+            return Err(refused(name.to_owned(), why));
+        }
+        let members = named.into_iter().zip(&prepared.entries);
+        let members = members.map(|(name, entry)| Member::new(name, entry.len())).collect();
+        let archive = Archive::new(members).map_err(|(name, why)| refused(name, why))?;
         Ok(Self { prepared, archive })
     }
 
@@ -53,4 +62,10 @@ impl<'a> Npz<'a> {
         let nbytes = at.saturating_add(directory.len() as u64);
         Ok(self.prepared.extracted(&values, nbytes))
     }
+}
+
+/// Returns a name by which numpy reads another file: it looks for a file of this name before it adds the ending.
+fn mistaken(files: &[String]) -> Option<&str> {
+    let all: HashSet<&str> = files.iter().map(String::as_str).collect();
+    files.iter().filter_map(|file| file.strip_suffix(ENDING)).find(|name| all.contains(name))
 }

@@ -62,7 +62,7 @@ pub(super) fn prove(
     let warned = derived.warnings().into_iter().filter(|warning| !own.contains(warning));
     // Old values that a conversion back would restore.
     let reserved = unknown_reserved(derived, base)?.into_iter().map(|(key, _)| key);
-    let unclaimed = unclaimed::find(derived, work)?;
+    let unclaimed = unclaimed::unlike(base, derived, work)?;
     for key in parts(made, derived)?.into_iter().chain(warned).chain(reserved).chain(unclaimed) {
         is_ok &= options.allow_added.is_match(&key);
         proved.push(ProvedKey { key, result: KeyResult::Added });

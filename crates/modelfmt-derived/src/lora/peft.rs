@@ -144,7 +144,11 @@ impl Config {
             let number = value.as_f64().filter(|number| number.is_finite());
             number.ok_or_else(|| failed(format!("`{key}` is no finite number")))
         };
-        let flag = |key: &str| config.get(key).and_then(Value::as_bool).unwrap_or(false);
+        let flag = |key: &str| match config.get(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(other) => Err(failed(format!("`{key}` is {}, not true or false", other.kind()))),
+        };
         let alpha = config.get("lora_alpha").unwrap_or(&Value::Null);
         let rank =
             config.get("r").filter(|rank| !rank.is_null()).map(|rank| number("r", rank)).transpose()?;
@@ -154,8 +158,8 @@ impl Config {
             alphas: patterns("alpha_pattern")?,
             rank,
             ranks: patterns("rank_pattern")?,
-            is_rank_stabilized: flag("use_rslora"),
-            is_transposed: flag("fan_in_fan_out"),
+            is_rank_stabilized: flag("use_rslora")?,
+            is_transposed: flag("fan_in_fan_out")?,
         })
     }
 
@@ -193,7 +197,7 @@ const NOT_MERGED: [(&str, &str); 7] = [
 
 /// Fails for adapters that were trained from a changed base, because the given base is not changed.
 fn check_start(config: &Object) -> std::result::Result<(), String> {
-    const CHANGE_THE_BASE: [&str; 4] = ["pissa", "olora", "corda", "loftq"];
+    const CHANGE_THE_BASE: [&str; 5] = ["pissa", "olora", "corda", "loftq", "lora_ga"];
     let Some(start) = config.get("init_lora_weights").and_then(Value::as_str) else { return Ok(()) };
     let lower = start.to_ascii_lowercase();
     match CHANGE_THE_BASE.iter().any(|name| lower.starts_with(name)) {

@@ -37,7 +37,6 @@ use modelfmt_model::model::Model;
 use modelfmt_rules::wording::{ParseError, escaped_json};
 
 pub use created::Created;
-pub use subject::FILES_BESIDE;
 #[cfg(feature = "report")]
 pub(crate) use subject::Stated;
 use subject::Subject;

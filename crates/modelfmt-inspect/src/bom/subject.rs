@@ -7,6 +7,7 @@ use modelfmt_metadata::config;
 use modelfmt_metadata::{card, names};
 use modelfmt_model::error::Result;
 use modelfmt_model::formats::capabilities::Metadata as MetadataKind;
+use modelfmt_model::hub_names::ABOUT_WEIGHTS;
 use modelfmt_model::model::Model;
 
 use super::base::{self, Base};
@@ -18,22 +19,6 @@ use crate::inspect::{ModelFacts, ModelKind, Totals};
 
 /// The model card of a hub folder.
 const CARD: &str = "README.md";
-
-/// The files next to the weights that belong to a hub folder and are listed in the bill of materials.
-pub const FILES_BESIDE: [&str; 12] = [
-    CONFIG,
-    ADAPTER_CONFIG,
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template.jinja",
-    "vocab.json",
-    "merges.txt",
-    CARD,
-];
 
 /// The keys for the version of a model.
 const VERSION: [&str; 3] = ["general.version", "model_version", "version"];
@@ -71,7 +56,7 @@ impl Subject {
         let is_of_hub = is_of_hub(model);
         let descriptions = descriptions(model, is_of_hub);
         let known = crate::inspect::facts(model)?;
-        let beside: &[&str] = if is_of_hub { &FILES_BESIDE } else { &[] };
+        let beside = if is_of_hub { files_beside() } else { Vec::new() };
         Ok(Self {
             name: name(model, &descriptions),
             version: first(&descriptions, &VERSION),
@@ -79,7 +64,7 @@ impl Subject {
             licences: Licences::of(&descriptions),
             bases: base::all(&descriptions),
             facts: facts(model, known),
-            files: files::hashed(model, beside, work)?,
+            files: files::hashed(model, &beside, work)?,
             tensors: if with_tensors { tensors(model, work)? } else { Vec::new() },
             signers: signers(model)?,
         })
@@ -92,6 +77,13 @@ impl Subject {
             _ => None,
         }
     }
+}
+
+/// Returns the names of the files next to the weights that belong to a hub folder, in the order in which the
+/// bill of materials lists them.
+fn files_beside() -> Vec<&'static str> {
+    let [config, others @ ..] = ABOUT_WEIGHTS;
+    [config, ADAPTER_CONFIG].into_iter().chain(others).chain([CARD]).collect()
 }
 
 /// What a model states about itself, and whose signatures were verified.

@@ -6,25 +6,11 @@ use std::collections::BTreeSet;
 use modelfmt_core::value::{Object, ParseOptions, Value, json};
 use modelfmt_metadata::config;
 use modelfmt_metadata::flattened::MetadataDiff;
+use modelfmt_model::hub_names::ABOUT_WEIGHTS;
 use modelfmt_model::model::Model;
 
-/// Files that define the meaning of the weights.
-const FILES: [&str; 14] = [
-    "adapter_config.json",
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "config.json",
-    "generation_config.json",
-    "merges.txt",
-    "preprocessor_config.json",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
-];
+use crate::inspect::facts::ADAPTER_CONFIG;
+
 /// The maximum length of a file that is compared key by key. Longer files, up to the second length, are
 /// compared as a whole.
 const JSON_LEN: usize = 64 << 20;
@@ -39,7 +25,9 @@ pub(super) fn differences(a: &Model, b: &Model) -> Vec<MetadataDiff> {
     if !a.path().is_dir() || !b.path().is_dir() {
         return found;
     }
-    for name in FILES {
+    // In the order of their names.
+    let names: BTreeSet<&str> = ABOUT_WEIGHTS.into_iter().chain([ADAPTER_CONFIG]).collect();
+    for name in names {
         let [of_a, of_b] = [a, b].map(|model| config::file(model.sidecars(), name, MAX_LEN));
         let (of_a, of_b) = match (of_a, of_b) {
             (Ok(of_a), Ok(of_b)) => (of_a, of_b),

@@ -1,8 +1,19 @@
 //! The files of a model, byte for byte.
 
+#[cfg(not(target_arch = "wasm32"))]
+use std::collections::BTreeSet;
+#[cfg(not(target_arch = "wasm32"))]
+use std::path::PathBuf;
+
 use modelfmt_core::Source;
+#[cfg(not(target_arch = "wasm32"))]
+use modelfmt_core::source::folder_of;
 
 use crate::error::Result;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::formats::Format;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::hub_names::{ABOUT_WEIGHTS, READ_BESIDE};
 use crate::model::Model;
 
 /// A file of a model. For a set, this is its index or a file that the index names.
@@ -39,6 +50,29 @@ impl Model {
     #[must_use]
     pub fn files(&self) -> Vec<ModelFile<'_>> {
         self.members().flat_map(Self::own_files).collect()
+    }
+
+    /// Returns the paths of all files that may be read for the model, and that no output may replace: its own,
+    /// their signatures, and the files of a hub folder beside them. Some may not exist. A GGUF says itself what
+    /// those files say.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[must_use]
+    pub fn read_paths(&self) -> Vec<PathBuf> {
+        let own: Vec<PathBuf> = self.input_paths().collect();
+        let signature = |path: &PathBuf| {
+            let mut name = path.clone().into_os_string();
+            name.push(".sig");
+            PathBuf::from(name)
+        };
+        let signatures = own.iter().map(signature);
+        let folders: BTreeSet<PathBuf> = own.iter().map(|path| folder_of(path).to_owned()).collect();
+        // The format of a model that a map computes is not that of its file.
+        let format = |path: &PathBuf| Format::from_file_name(path.file_name()?.to_str()?);
+        let is_described =
+            own.iter().all(|path| format(path).is_some_and(|format| format.family() == "gguf"));
+        let names = || ABOUT_WEIGHTS.into_iter().chain(READ_BESIDE).filter(|_| !is_described);
+        let beside = folders.iter().flat_map(|folder| names().map(|name| folder.join(name)));
+        own.iter().cloned().chain(signatures).chain(beside).collect()
     }
 
     fn own_files(&self) -> Vec<ModelFile<'_>> {

@@ -161,8 +161,10 @@ fn refuse_existing(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> 
             let text = "it is a file of the input, which must not be overwritten; choose another name";
             Err(io::Error::new(io::ErrorKind::InvalidInput, text))
         }
-        Ok(_) if overwrite == Overwrite::Refuse => Err(already_exists()),
-        Ok(_) => refuse_special(target),
+        Ok(_) => match refuse_special(target) {
+            Ok(()) if overwrite == Overwrite::Refuse => Err(already_exists()),
+            checked => checked,
+        },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         // For example a name that is too long. The temporary file has another name, so the error would come
         // only at the end.
@@ -171,16 +173,35 @@ fn refuse_existing(target: &Path, overwrite: Overwrite, inputs: &InputFiles) -> 
 }
 
 /// Refuses devices, pipes and sockets: a rename would replace them with a file, which would break `/dev/null`
-/// for every program. A link to one, such as `/dev/stdout`, is refused too. A link to a file is replaced, and
-/// the file does not change.
+/// for every program. A link to one, such as `/dev/stdout`, is refused too, also while it leads to a file. Any
+/// other link to a file is replaced, and the file does not change.
 fn refuse_special(target: &Path) -> io::Result<()> {
-    match fs::metadata(target) {
-        Ok(metadata) if !metadata.is_file() => {
-            let text = "it exists and is not a regular file, so it is not replaced";
-            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+    let text = match fs::metadata(target) {
+        Ok(metadata) if !metadata.is_file() => "it exists and is not a regular file, so it is not replaced",
+        Ok(_) if leads_to_descriptor(target) => {
+            "it leads to an open file of a process, so it is not replaced; for standard output, write -"
         }
-        _ => Ok(()),
+        _ => return Ok(()),
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
+/// Checks whether a path is a link of the system to a descriptor, such as `/dev/stdout` or `/proc/self/fd/1`,
+/// or leads to one.
+fn leads_to_descriptor(path: &Path) -> bool {
+    // As many as Linux follows.
+    const MAX_LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(next) = fs::read_link(&path) else { return false };
+        let folder = folder_of(&path).to_owned();
+        let is_of_system = |folder: PathBuf| folder.starts_with("/proc") || folder == Path::new("/dev");
+        if fs::canonicalize(&folder).is_ok_and(is_of_system) {
+            return true;
+        }
+        path = folder.join(next);
     }
+    false
 }
 
 fn already_exists() -> io::Error {

@@ -272,14 +272,36 @@ fn what_is_not_a_file_is_never_replaced() {
     let late = AtomicFile::create(&socket, Overwrite::Replace).unwrap();
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     symlink(&socket, &link).unwrap();
-    for target in [&socket, &link] {
-        let refused = AtomicFile::create(target, Overwrite::Replace).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{}", target.display());
+    // Also without permission to replace anything, so that no one is told to give it.
+    for overwrite in [Overwrite::Replace, Overwrite::Refuse] {
+        for target in [&socket, &link] {
+            let refused = AtomicFile::create(target, overwrite).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{}", target.display());
+        }
     }
     assert_eq!(late.commit().unwrap_err().kind(), io::ErrorKind::InvalidInput);
     assert!(fs::symlink_metadata(&socket).unwrap().file_type().is_socket());
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(names(folder.path()), ["link", "socket"]);
+}
+
+/// A process whose output goes to a file: `/dev/stdout` leads to that file, and must not become another.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_link_to_a_descriptor_is_never_replaced() {
+    use std::os::fd::AsRawFd as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = File::create(folder.path().join("file")).unwrap();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    let descriptor = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    std::os::unix::fs::symlink(&descriptor, &first).unwrap();
+    std::os::unix::fs::symlink("first", &second).unwrap();
+    for target in [&descriptor, &first, &second] {
+        let refused = AtomicFile::create(target, Overwrite::Replace).unwrap_err();
+        assert!(refused.to_string().contains("an open file of a process"), "{refused}");
+        assert!(fs::symlink_metadata(target).unwrap().is_symlink());
+    }
+    assert_eq!(names(folder.path()), ["file", "first", "second"]);
 }
 
 #[cfg(unix)]

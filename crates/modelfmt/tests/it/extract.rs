@@ -144,6 +144,23 @@ fn a_name_that_is_too_long_ends_in_a_hash() {
     assert!(seen.lines().any(|line| line.starts_with(&long[1])), "{seen}");
 }
 
+/// numpy leaves out `.npy` and looks for the exact name first, so it would read `w` by the name `w.npy`.
+#[test]
+fn an_archive_has_no_two_arrays_of_one_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("m.npz");
+    let path = folder.path().join("m.safetensors");
+    let tensors = ["w", "w.npy", "x.npy"].map(|name| (name, View::new(&[1.0f32], [1]).unwrap()));
+    save(&path, tensors, &Object::new()).unwrap();
+    let model = Model::open(&path).unwrap();
+    let error = extract(&model, &["w*"], &archive, ExtractAllAs::Npz, |_| ()).unwrap_err().to_string();
+    assert!(error.contains("\"w.npy\"") && error.contains("numpy would read another"), "{error}");
+    assert!(!archive.exists());
+    extract(&model, &["w.npy", "x.npy"], &archive, ExtractAllAs::Npz, |_| ()).unwrap();
+    let seen = testkit::python(NUMPY, &[archive.to_str().unwrap()]);
+    assert!(["w.npy", "x.npy"].iter().all(|name| seen.lines().any(|line| line.starts_with(name))), "{seen}");
+}
+
 /// If a tensor cannot be written, or is damaged, or a file exists, none of the others is left behind.
 #[test]
 fn all_or_nothing() {

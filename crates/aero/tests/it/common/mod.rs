@@ -28,7 +28,8 @@ pub(crate) fn object<const N: usize>(pairs: [(&str, Value); N]) -> Object {
 
 /// Returns bytes without a pattern.
 pub(crate) fn noise(nbytes: usize, seed: usize) -> Vec<u8> {
-    (0..nbytes).map(|i| ((i ^ seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
+    let byte = |i: u64| ((i ^ seed as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
+    (0..nbytes as u64).map(byte).collect()
 }
 
 /// Writes a model with byte tensors of these sizes, named `t0` and so on.

@@ -100,6 +100,18 @@ fn a_pipe_called_config_is_not_waited_for() {
     assert!(try_convert(&model, Format::Aero, &options(|_| {})).is_ok());
 }
 
+/// A cache of the hub has links to files, which may have been deleted.
+#[cfg(unix)]
+#[test]
+fn a_config_whose_link_leads_nowhere_is_an_error() {
+    let (folder, model) = beside(b"{}", "{}");
+    let config = folder.path().join("config.json");
+    std::fs::remove_file(&config).unwrap();
+    std::os::unix::fs::symlink("../blobs/0", &config).unwrap();
+    let error = try_convert(&model, Format::Gguf, &options(|_| {})).unwrap_err().to_string();
+    assert!(error.contains("config.json: No such file"), "{error}");
+}
+
 /// Returns the architecture in a conversion to AERO, and the notes about config.json.
 fn named(model: &modelfmt::Model) -> (Option<modelfmt::Value>, Vec<String>) {
     let (found, done) = try_convert(model, Format::Aero, &options(|_| {})).unwrap();

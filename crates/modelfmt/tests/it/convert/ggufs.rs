@@ -487,6 +487,12 @@ fn how_a_model_is_quantized_is_said_as_llama_does() {
     let small = quantize(&stated, &["q4_k_m"]);
     let keys: Vec<&str> = small.as_gguf().unwrap().index().metadata().keys().collect();
     assert_eq!(keys[keys.len() - 3..], ["last", "general.quantization_version", "general.file_type"]);
+    // It is corrected too if the rules for some tensors leave none of its type.
+    let every: Vec<String> = source.tensors().map(|tensor| format!("{}=q8_0", tensor.name)).collect();
+    let every: Vec<&str> = every.iter().map(String::as_str).collect();
+    let as_bf16 = object(r#"{"general.file_type": {"type": "u32", "value": 32}}"#);
+    let as_bf16 = convert(&source, Format::Gguf, &options(|o| o.metadata.set = Some(as_bf16)));
+    assert_eq!(quantization(&quantize(&as_bf16, &every)), [Some(2), Some(7)]);
     // Copying blocks changes nothing, and decoding them leaves the keys as they are.
     assert_eq!(quantization(&convert(&small, Format::Gguf, &options(|_| {}))), [Some(2), Some(15)]);
     let decode = |rule: &str| {

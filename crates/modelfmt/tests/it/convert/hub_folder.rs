@@ -329,6 +329,45 @@ fn an_input_is_never_replaced() {
     assert_eq!(fs::read(&gguf).unwrap(), before);
 }
 
+/// A hub folder is more than its weights. Files beside a GGUF are no part of it.
+#[test]
+fn no_output_replaces_a_file_beside_the_weights() {
+    let (folder, _, _) = llama("");
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("vocab.txt"), "a").unwrap();
+    fs::write(path("model.safetensors.sig"), "b").unwrap();
+    let gguf = to_gguf(&folder);
+    let replace = |model: &Path, out: &Path| {
+        let model = Model::open(model).unwrap();
+        let replace =
+            |options: &mut ConvertOptions| options.output.overwrite = modelfmt::convert::Overwrite::Replace;
+        Conversion::new(&model, out).to(Format::Gguf).with(replace).write()
+    };
+    for name in ["config.json", "vocab.txt", "model.safetensors.sig"] {
+        let before = fs::read(path(name)).unwrap();
+        let error = replace(&path("model.safetensors"), &path(name)).unwrap_err();
+        assert!(error.to_string().contains("file of the input"), "{name}: {error}");
+        assert_eq!(fs::read(path(name)).unwrap(), before, "{name}");
+    }
+    replace(&gguf, &path("vocab.txt")).unwrap();
+}
+
+/// Every file that describes the model is in the copy of a folder.
+#[test]
+fn a_copy_of_a_folder_has_the_files_that_describe_it() {
+    let (folder, _, _) = llama("");
+    let names = modelfmt::convert::ABOUT_WEIGHTS.into_iter().filter(|name| *name != "config.json");
+    for name in names.clone() {
+        fs::write(folder.path().join(name), "{}").unwrap();
+    }
+    let model = Model::open(folder.path()).unwrap();
+    let out = folder.path().join("copy");
+    Conversion::new(&model, &out).to(hf()).write().unwrap();
+    for name in names {
+        assert_eq!(fs::read(out.join(name)).unwrap(), b"{}", "{name}");
+    }
+}
+
 /// Returns a GGUF as other tools write it: our own keys are left out.
 fn foreign(gguf: &Path, out: &Path, change: impl FnOnce(&mut BTreeMap<String, Value>)) {
     let model = Model::open(gguf).unwrap();

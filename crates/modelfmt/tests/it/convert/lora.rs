@@ -280,6 +280,9 @@ fn what_is_not_merged_is_refused_by_name() {
         ("`layer_replication`", with("layer_replication", "[[0, 1]]"), pair),
         ("`target_parameters`", with("target_parameters", r#"["x"]"#), pair),
         ("changes the base before training", with("init_lora_weights", r#""pissa_niter_4""#), pair),
+        ("changes the base before training", with("init_lora_weights", r#""lora_ga""#), pair),
+        ("`use_rslora` is an integer, not true or false", with("use_rslora", "1"), pair),
+        ("`fan_in_fan_out` is a string, not true or false", with("fan_in_fan_out", r#""true""#), pair),
         ("is no pattern that is known", with("alpha_pattern", r#"{"(?<=x)y": 3}"#), pair),
         ("`rank_pattern`: it is an array", with("rank_pattern", "[3]"), pair),
         ("has no finite number", with("alpha_pattern", r#"{"q_proj": "x"}"#), pair),
@@ -510,7 +513,8 @@ fn the_files_of_options_are_known() {
     named.sort();
     let mut expected =
         ["adapter_config.json", "adapter_model.safetensors"].map(|name| adapter.join(name)).to_vec();
-    expected.extend(["base/config.json", "key", "m.imatrix", "own.toml"].map(PathBuf::from));
+    expected.extend(["key", "m.imatrix", "own.toml"].map(PathBuf::from));
+    expected.extend(modelfmt::convert::ABOUT_WEIGHTS.map(|name| PathBuf::from("base").join(name)));
     expected.push(adapter);
     expected.sort();
     assert_eq!(named, expected);

@@ -558,6 +558,42 @@ fn importance_is_a_step() {
     assert_eq!(found(None), (vec![weight.to_owned()], steps(&["quantize:q4_k"])));
 }
 
+/// A file of a tokenizer that differs is as much a difference as its configuration.
+#[test]
+fn files_beside_the_weights_are_compared() {
+    let (folder, _, _) = hub_folder::llama("");
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["model.safetensors", "config.json"] {
+        std::fs::copy(folder.path().join(name), copy.path().join(name)).unwrap();
+    }
+    for name in ["vocab.txt", "spiece.model", "chat_template.json"] {
+        std::fs::write(folder.path().join(name), r#"{"a": 1}"#).unwrap();
+        let beside = |content: &str| {
+            std::fs::write(copy.path().join(name), content).unwrap();
+            let [base, derived] = [&folder, &copy].map(|folder| Model::open(folder.path()).unwrap());
+            let found = proof(&base, &derived);
+            (found.is_ok, found.metadata.iter().find(|key| key.key == name).map(|key| key.result))
+        };
+        assert_eq!(beside(r#"{"a": 1}"#), (true, Some(KeyResult::Same)), "{name}");
+        assert_eq!(beside(r#"{"a": 2}"#), (false, Some(KeyResult::Changed)), "{name}");
+        for folder in [&folder, &copy] {
+            std::fs::remove_file(folder.path().join(name)).unwrap();
+        }
+    }
+}
+
+/// What BASE has against the rules of its format, a copy of it has too; other bytes there are another model.
+#[test]
+fn a_copy_of_a_file_that_breaks_rules_is_exact() {
+    let bytes = std::fs::read(testkit::testdata("mag/foreign.mag")).unwrap();
+    let open = |bytes: Vec<u8>| Model::from_source("m.mag", bytes).unwrap();
+    let base = open(bytes.clone());
+    assert_exact(&proof(&base, &open(bytes.clone())), "a copy");
+    let mut other = bytes;
+    other[280] ^= 1; // in bytes 264 to 300, which belong to no tensor
+    assert!(!proof(&base, &open(other)).is_ok);
+}
+
 /// The layout of tensors and room for edits belong to the conversion; parts of DERIVED that a reader leaves
 /// out do not belong to BASE.
 #[test]
