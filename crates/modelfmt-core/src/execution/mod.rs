@@ -136,7 +136,7 @@ pub(crate) fn spawn<'scope, T: Send + 'scope>(
 ) -> Option<ScopedJoinHandle<'scope, T>> {
     let builder = Builder::new();
     #[cfg(test)]
-    let builder = if tests::NO_THREADS.get() { builder.stack_size(usize::MAX / 4) } else { builder };
+    let builder = if tests::NO_THREADS.get() { builder.stack_size(usize::MAX / 4 * 3) } else { builder };
     builder.spawn_scoped(scope, run).ok()
 }
 

@@ -282,6 +282,13 @@ impl Edit {
             let why = "it is the file that is edited; leave the output out to change it";
             return Err(Error::usage(modelfmt_rules::wording::Choice::Output, why));
         }
+        let beside = modelfmt_model::model::read_with(vec![self.path.clone()]);
+        if modelfmt_write::InputFiles::new(beside).contains(out) {
+            let why =
+                "it is read with the file that is edited, and must not be overwritten; choose another name";
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
+            return Err(Error::Write { path: out.to_owned(), source });
+        }
         if overwrite == Overwrite::Refuse && std::fs::symlink_metadata(out).is_ok() {
             return Err(Error::Exists { path: out.to_owned() });
         }

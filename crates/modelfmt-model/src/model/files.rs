@@ -44,6 +44,26 @@ impl<'a> ModelFile<'a> {
     }
 }
 
+/// Returns the paths of a model's files, and of all files that may be read with them, as
+/// [`Model::read_paths`] does.
+#[cfg(not(target_arch = "wasm32"))]
+#[must_use]
+pub fn read_with(own: Vec<PathBuf>) -> Vec<PathBuf> {
+    let signature = |path: &PathBuf| {
+        let mut name = path.clone().into_os_string();
+        name.push(".sig");
+        PathBuf::from(name)
+    };
+    let signatures = own.iter().map(signature);
+    let folders: BTreeSet<PathBuf> = own.iter().map(|path| folder_of(path).to_owned()).collect();
+    // The format of a model that a map computes is not that of its file.
+    let format = |path: &PathBuf| Format::from_file_name(path.file_name()?.to_str()?);
+    let is_described = own.iter().all(|path| format(path).is_some_and(|format| format.family() == "gguf"));
+    let names = || ABOUT_WEIGHTS.into_iter().chain(READ_BESIDE).filter(|_| !is_described);
+    let beside = folders.iter().flat_map(|folder| names().map(|name| folder.join(name)));
+    own.iter().cloned().chain(signatures).chain(beside).collect()
+}
+
 impl Model {
     /// Returns the files of the model: its file, or the index of a set and then the files that the index
     /// names.
@@ -58,21 +78,7 @@ impl Model {
     #[cfg(not(target_arch = "wasm32"))]
     #[must_use]
     pub fn read_paths(&self) -> Vec<PathBuf> {
-        let own: Vec<PathBuf> = self.input_paths().collect();
-        let signature = |path: &PathBuf| {
-            let mut name = path.clone().into_os_string();
-            name.push(".sig");
-            PathBuf::from(name)
-        };
-        let signatures = own.iter().map(signature);
-        let folders: BTreeSet<PathBuf> = own.iter().map(|path| folder_of(path).to_owned()).collect();
-        // The format of a model that a map computes is not that of its file.
-        let format = |path: &PathBuf| Format::from_file_name(path.file_name()?.to_str()?);
-        let is_described =
-            own.iter().all(|path| format(path).is_some_and(|format| format.family() == "gguf"));
-        let names = || ABOUT_WEIGHTS.into_iter().chain(READ_BESIDE).filter(|_| !is_described);
-        let beside = folders.iter().flat_map(|folder| names().map(|name| folder.join(name)));
-        own.iter().cloned().chain(signatures).chain(beside).collect()
+        read_with(self.input_paths().collect())
     }
 
     fn own_files(&self) -> Vec<ModelFile<'_>> {

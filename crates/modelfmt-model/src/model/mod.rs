@@ -39,6 +39,8 @@ pub use crate::quant::Quant;
 use crate::sidecars::Sidecars;
 use crate::unrecognized::{self, Unrecognized};
 pub use files::ModelFile;
+#[cfg(not(target_arch = "wasm32"))]
+pub use files::read_with;
 pub use modelfmt_rules::globs::Globs;
 use modelfmt_rules::pin::Pin;
 use modelfmt_rules::wording::Choice;

@@ -323,6 +323,13 @@ fn another_file_is_written_and_the_old_one_stays() {
         assert!(content(&out).0.iter().all(|(name, _)| name.starts_with("x.")));
         let same = Edit::new(&path, &options).unwrap();
         assert!(same.write_to(&path, Overwrite::Replace, &Execution::default()).unwrap_err().is_usage());
+        // Nor is a file replaced that is read with this one.
+        let signature = folder.path().join(format!("{}.sig", path.file_name().unwrap().display()));
+        fs::write(&signature, "signed").unwrap();
+        let edit = Edit::new(&path, &options).unwrap();
+        let refused = edit.write_to(&signature, Overwrite::Replace, &Execution::default()).unwrap_err();
+        assert!(refused.to_string().contains("is read with the file that is edited"), "{refused}");
+        assert_eq!(fs::read_to_string(&signature).unwrap(), "signed");
     }
 }
 
