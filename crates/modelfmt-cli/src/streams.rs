@@ -296,6 +296,6 @@ fn cut(source: io::Error) -> Failure {
     if source.kind() != io::ErrorKind::BrokenPipe {
         return Failure::Output(source);
     }
-    let source = io::Error::new(source.kind(), "what reads it has stopped before the end");
+    let source = io::Error::new(source.kind(), "the program that reads it has stopped before the end");
     Failure::Job(modelfmt::Error::Write { path: "-".into(), source })
 }

@@ -34,8 +34,19 @@ pub(crate) fn state(
     if !tensors.blocks.is_empty() {
         if options.types.rules.iter().any(|rule| rule.blocks().is_some()) {
             put(VERSION, QUANTIZATION_VERSION);
-            let number = quantized(options).or_else(|| partly_quantized(options, tensors, stated?));
-            number.into_iter().for_each(|number| put(FILE_TYPE, number));
+            if let Some(number) = quantized(options) {
+                put(FILE_TYPE, number);
+            } else if let Some(number) = stated.and_then(|stated| partly_quantized(options, tensors, stated))
+            {
+                match number {
+                    Some(number) => put(FILE_TYPE, number),
+                    None if is_given(FILE_TYPE) => {}
+                    None => {
+                        keys.remove(FILE_TYPE);
+                        notes.push(format!("{FILE_TYPE} is left out: types of tensors have changed"));
+                    }
+                }
+            }
         }
         return;
     }
@@ -65,18 +76,18 @@ fn quantized(options: &ConvertOptions) -> Option<u32> {
 }
 
 /// Returns the number of the file type if only rules for some tensors quantize: the float type of the others,
-/// or, if no tensor has it any more, the block type of most values. `None` if `stated` is no float type, and so
-/// stays.
-fn partly_quantized(options: &ConvertOptions, tensors: &OutputTensors, stated: u64) -> Option<u32> {
+/// or, if no tensor has it any more, the block type of most values, which may have no number. `None` if the
+/// stated number stays.
+fn partly_quantized(options: &ConvertOptions, tensors: &OutputTensors, stated: u64) -> Option<Option<u32>> {
     const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
     let is_left = |number: u32| tensors.items.iter().any(|item| of_floats(item.to) == Some(number));
     let stated = FLOATS.into_iter().filter_map(of_floats).find(|number| u64::from(*number) == stated)?;
     let float = floats(options).unwrap_or(stated);
     if is_left(float) {
-        return Some(float);
+        return (float != stated).then_some(Some(float));
     }
     let (dtype, _) = tensors.blocks.iter().max_by_key(|(_, elements)| **elements)?;
-    of_blocks(Quantization::Type(*dtype))
+    Some(of_blocks(Quantization::Type(*dtype)))
 }
 
 fn of_blocks(quantization: Quantization) -> Option<u32> {

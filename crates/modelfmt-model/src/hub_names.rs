@@ -26,5 +26,8 @@ pub const ABOUT_WEIGHTS: [&str; 20] = [
 ];
 
 /// The other files beside weights that are read: an adapter's configuration, how a model of sentences pools,
-/// the model card, the signature of the folder.
-pub const READ_BESIDE: [&str; 4] = ["adapter_config.json", "1_Pooling/config.json", "README.md", "model.sig"];
+/// the model card.
+pub const READ_BESIDE: [&str; 3] = ["adapter_config.json", "1_Pooling/config.json", "README.md"];
+
+/// The signature of a folder.
+pub const SIGNATURE: &str = "model.sig";

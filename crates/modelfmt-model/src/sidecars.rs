@@ -78,7 +78,8 @@ impl Sidecars {
             #[cfg(feature = "sign")]
             Self::Signed(..) => return Ok(None),
         };
-        // A pipe or a device with that name is not read. A link that leads nowhere is a file that is missing.
+        // A pipe or a device with that name is not read. A link that leads nowhere is an error:
+        // the file should be there.
         if !is_file(&path) {
             return if path.is_symlink() { std::fs::metadata(&path).map(|_| None) } else { Ok(None) };
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use modelfmt::convert::{ABOUT_WEIGHTS, ConvertOptions, Overwrite, named_files};
+use modelfmt::convert::{ABOUT_WEIGHTS, ConvertOptions, Overwrite, READ_BESIDE, named_files};
 use modelfmt::value::json;
 use modelfmt::wording::Printable;
 use modelfmt::{Format, Model, Object, Value};
@@ -168,7 +168,7 @@ impl<'a> Batch<'a> {
         // Options do not show secrets, so a new passphrase in the same file is noticed only by the file's
         // modification time. A hub folder has more inputs than its weights.
         let folder = model.input_paths().next().and_then(|path| path.parent().map(Path::to_owned));
-        let names = || ABOUT_WEIGHTS.into_iter().chain([ONLY_READ]);
+        let names = || ABOUT_WEIGHTS.into_iter().chain(READ_BESIDE);
         let beside = folder.iter().flat_map(|folder| names().map(|name| folder.join(name)));
         let inputs = beside.chain(named_files(&options)).filter(|path| path.is_file());
         let inputs = json::to_string(&done::states(inputs)).unwrap_or_default();
@@ -202,9 +202,6 @@ impl<'a> Batch<'a> {
         if failed > 0 { Err(Failure::Checked) } else { Ok(()) }
     }
 }
-
-/// A file of a hub folder that is read with the weights and that no output folder contains.
-const ONLY_READ: &str = "1_Pooling/config.json";
 
 const fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }

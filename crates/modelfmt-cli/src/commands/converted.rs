@@ -84,9 +84,12 @@ fn left_beside(args: &Convert, target: Format) -> Option<String> {
     if (args.paths.output.is_dir() && !is_hub) || !folder.join(ABOUT_WEIGHTS[0]).is_file() {
         return None;
     }
+    let [config, others @ ..] = ABOUT_WEIGHTS;
     let travels = |name: &str| {
         (is_hub || target.family() == GGUF)
-            && (ABOUT_WEIGHTS.contains(&name) || files_in_gguf().any(|(travels, _)| travels == name))
+            && (name == config
+                || files_in_gguf().any(|(travels, _)| travels == name)
+                || (is_hub && others.contains(&name)))
     };
     let is_left = |name: &String| {
         !name.starts_with('.')
@@ -98,7 +101,7 @@ fn left_beside(args: &Convert, target: Format) -> Option<String> {
         let name = entry.file_name().to_string_lossy().into_owned();
         match entry.path() {
             path if path.is_file() => Some(name),
-            path if path.is_dir() && is_hub => Some(name + "/"),
+            path if path.is_dir() && is_hub && path != args.paths.output => Some(name + "/"),
             _ => None,
         }
     };
@@ -106,7 +109,7 @@ fn left_beside(args: &Convert, target: Format) -> Option<String> {
     let mut names: Vec<String> = entries.filter_map(named).filter(is_left).collect();
     names.sort_unstable();
     let more = names.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more files") } else { String::new() };
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     names.truncate(NAMED);
     (!names.is_empty()).then(|| {
         let where_to =

@@ -36,6 +36,10 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     if options.is_empty() && args.output.is_none() {
         return undo(args, quiet);
     }
+    if let Some(output) = &args.output {
+        let named = args.metadata.iter().chain(&args.sign).cloned();
+        super::output::expect_no_input(output, named)?;
+    }
     if !quiet {
         say_file_names(&args.set);
     }

@@ -14,12 +14,13 @@ use crate::args::Extract;
 use crate::failure::{Failure, Result, say};
 use crate::flags::Flags;
 use crate::progress::Progress;
-use crate::streams;
+use crate::{secrets, streams};
 
 pub(crate) fn run(args: &Extract, quiet: bool) -> Result {
     let begun = Instant::now();
     streams::require_local(&args.output, "tensors are extracted only to files of this machine")?;
     let target = Target::of(args)?;
+    super::output::expect_no_input(&args.output, secrets::files_of(&args.open))?;
     let model = streams::open_for_copy(&args.file, args.no_verify, &args.open)?;
     let mut options = ExtractOptions::default();
     options.overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };

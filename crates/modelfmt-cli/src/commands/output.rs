@@ -1,7 +1,7 @@
 //! Writes a text about models to a file, or prints it.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use modelfmt::convert::Overwrite;
@@ -11,6 +11,16 @@ use modelfmt::{Error, Model};
 use crate::args::OpenArgs;
 use crate::failure::{Failure, Result};
 use crate::{policy, secrets, streams};
+
+/// Fails if an output is one of the files that an option names and that are read: keys, metadata, the policy.
+pub(super) fn expect_no_input(output: &Path, named: impl IntoIterator<Item = PathBuf>) -> Result {
+    if !InputFiles::new(named.into_iter().chain(policy::path())).contains(output) {
+        return Ok(());
+    }
+    let why = "it is a file that an option names, and must not be overwritten; choose another name";
+    let source = io::Error::new(io::ErrorKind::InvalidInput, why);
+    Err(Failure::Job(Error::Write { path: output.to_owned(), source }))
+}
 
 /// The destination of a text. A file appears when it is complete.
 pub(super) struct Written<'a>(Option<(&'a Path, AtomicFile)>);

@@ -119,6 +119,27 @@ fn a_dash_is_standard_output() {
     assert!(!folder.path().join("-").exists());
 }
 
+/// A file that an option names is read, too.
+#[test]
+fn no_output_replaces_what_an_option_names() {
+    let folder = folder();
+    fs::write(folder.path().join("keys.json"), "{}").unwrap();
+    fs::write(folder.path().join("key.bin"), [7; 32]).unwrap();
+    for (args, named) in [
+        ("edit trained.mag --metadata keys.json --output keys.json --force", "keys.json"),
+        ("extract trained.mag fc1.bias -o key.bin --key-file key.bin --force", "key.bin"),
+    ] {
+        let before = fs::read(folder.path().join(named)).unwrap();
+        let run = modelfmt_in(folder.path(), args);
+        assert!(
+            run.status == 1 && run.stderr.contains("a file that an option names"),
+            "{args}: {}",
+            run.stderr
+        );
+        assert_eq!(fs::read(folder.path().join(named)).unwrap(), before, "{args}");
+    }
+}
+
 /// A model without its end is no model, whoever closed the pipe.
 #[test]
 fn a_model_that_is_not_read_to_its_end_is_a_failure() {
@@ -133,7 +154,11 @@ fn a_model_that_is_not_read_to_its_end_is_a_failure() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("what reads it has stopped before the end"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the program that reads it has stopped before the end"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]

@@ -125,7 +125,7 @@ pub use modelfmt_model::formats::capabilities::{
     SetNaming,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub use modelfmt_model::hub_names::ABOUT_WEIGHTS;
+pub use modelfmt_model::hub_names::{ABOUT_WEIGHTS, READ_BESIDE};
 pub use modelfmt_rules::options::rename::RenameRule;
 pub use modelfmt_rules::options::rules::{Quantization, TypeChange, TypeRule};
 pub use modelfmt_rules::options::{

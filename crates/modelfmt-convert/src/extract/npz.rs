@@ -31,7 +31,7 @@ impl<'a> Npz<'a> {
         let named: Vec<String> =
             prepared.entries.iter().map(|entry| names::member_name(entry.name, ENDING)).collect();
         if let Some(name) = mistaken(&named) {
-            let why = "numpy would read another tensor by this name, whose file in the archive has it; extract to a folder";
+            let why = "the archive would hold another tensor's file of exactly this name, which numpy would read; extract to a folder";
             return Err(refused(name.to_owned(), why));
         }
         let members = named.into_iter().zip(&prepared.entries);

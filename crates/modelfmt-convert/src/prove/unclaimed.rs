@@ -20,11 +20,11 @@ type Values = BTreeMap<usize, Vec<Range<u64>>>;
 /// about.
 pub(super) fn unlike(base: &Model, derived: &Model, work: &Execution<'_>) -> Result<Vec<String>> {
     let found = find(derived, work)?;
-    if !found.is_empty() && is_copy(base, derived)? { Ok(Vec::new()) } else { Ok(found) }
+    if !found.is_empty() && is_copy(base, derived, work)? { Ok(Vec::new()) } else { Ok(found) }
 }
 
 /// Checks whether two models have the same files, byte for byte, whatever the names of the files are.
-fn is_copy(base: &Model, derived: &Model) -> Result<bool> {
+fn is_copy(base: &Model, derived: &Model, work: &Execution<'_>) -> Result<bool> {
     let (of_base, of_derived) = (base.files(), derived.files());
     if of_base.len() != of_derived.len() {
         return Ok(false);
@@ -36,6 +36,9 @@ fn is_copy(base: &Model, derived: &Model) -> Result<bool> {
         }
         let mut at = 0;
         while at < one.len() {
+            if work.advance(0) == ControlFlow::Break(()) {
+                return Err(derived.failed(AnyError::Cancelled));
+            }
             let end = one.len().min(at.saturating_add(PIECE));
             let failed = |model: &Model, source| {
                 model.failed(AnyError::Io { at, len: end.saturating_sub(at), source })

@@ -41,7 +41,7 @@ fn of_beside(
     buffer: &mut Vec<u8>,
     work: &Execution<'_>,
 ) -> Result<Option<HashedFile>, AnyError> {
-    let failed = |source| AnyError::Io { at: 0, len: 0, source };
+    let failed = |source| AnyError::Io { at: 0, len: 0, source }.in_source(Some(name.into()));
     let source = model.sidecars().open(name).map_err(failed)?;
     source.map(|source| digests(name.to_owned(), &*source, buffer, work)).transpose()
 }

@@ -13,7 +13,7 @@ use crate::error::Result;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::formats::Format;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::hub_names::{ABOUT_WEIGHTS, READ_BESIDE};
+use crate::hub_names::{ABOUT_WEIGHTS, READ_BESIDE, SIGNATURE};
 use crate::model::Model;
 
 /// A file of a model. For a set, this is its index or a file that the index names.
@@ -59,7 +59,10 @@ pub fn read_with(own: Vec<PathBuf>) -> Vec<PathBuf> {
     // The format of a model that a map computes is not that of its file.
     let format = |path: &PathBuf| Format::from_file_name(path.file_name()?.to_str()?);
     let is_described = own.iter().all(|path| format(path).is_some_and(|format| format.family() == "gguf"));
-    let names = || ABOUT_WEIGHTS.into_iter().chain(READ_BESIDE).filter(|_| !is_described);
+    let names = || {
+        let about = ABOUT_WEIGHTS.into_iter().chain(READ_BESIDE).filter(|_| !is_described);
+        about.chain([SIGNATURE])
+    };
     let beside = folders.iter().flat_map(|folder| names().map(|name| folder.join(name)));
     own.iter().cloned().chain(signatures).chain(beside).collect()
 }

@@ -179,7 +179,7 @@ fn refuse_special(target: &Path) -> io::Result<()> {
     let text = match fs::metadata(target) {
         Ok(metadata) if !metadata.is_file() => "it exists and is not a regular file, so it is not replaced",
         Ok(_) if leads_to_descriptor(target) => {
-            "it leads to an open file of a process, so it is not replaced; for standard output, write -"
+            "it leads to an open file of a process, so it is not replaced; name a file"
         }
         _ => return Ok(()),
     };

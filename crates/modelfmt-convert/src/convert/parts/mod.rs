@@ -180,8 +180,7 @@ impl<'a> PartPlan<'a> {
     #[must_use]
     pub fn folder(&self, folder: impl AsRef<std::path::Path>, overwrite: Overwrite) -> NewFolder {
         let conversion = &self.conversion;
-        let inputs =
-            conversion.model.read_paths().into_iter().chain(conversion.options.output.inputs.iter().cloned());
+        let inputs = conversion.model.read_paths().into_iter().chain(super::named_files(&conversion.options));
         NewFolder::new(folder.as_ref(), overwrite).protecting(InputFiles::new(inputs))
     }
 

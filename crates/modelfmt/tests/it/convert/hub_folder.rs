@@ -349,6 +349,9 @@ fn no_output_replaces_a_file_beside_the_weights() {
         assert!(error.to_string().contains("file of the input"), "{name}: {error}");
         assert_eq!(fs::read(path(name)).unwrap(), before, "{name}");
     }
+    // A GGUF says itself what such a file says, but a signature may be about it.
+    fs::write(path("model.sig"), "c").unwrap();
+    assert!(replace(&gguf, &path("model.sig")).is_err());
     replace(&gguf, &path("vocab.txt")).unwrap();
 }
 
