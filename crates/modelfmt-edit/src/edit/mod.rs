@@ -282,7 +282,7 @@ impl Edit {
             let why = "it is the file that is edited; leave the output out to change it";
             return Err(Error::usage(modelfmt_rules::wording::Choice::Output, why));
         }
-        let beside = modelfmt_model::model::read_with(vec![self.path.clone()]);
+        let beside = modelfmt_model::model::read_with(std::slice::from_ref(&self.path));
         if modelfmt_write::InputFiles::new(beside).contains(out) {
             let why =
                 "it is read with the file that is edited, and must not be overwritten; choose another name";

@@ -48,7 +48,7 @@ impl<'a> ModelFile<'a> {
 /// [`Model::read_paths`] does.
 #[cfg(not(target_arch = "wasm32"))]
 #[must_use]
-pub fn read_with(own: Vec<PathBuf>) -> Vec<PathBuf> {
+pub fn read_with(own: &[PathBuf]) -> Vec<PathBuf> {
     let signature = |path: &PathBuf| {
         let mut name = path.clone().into_os_string();
         name.push(".sig");
@@ -81,7 +81,7 @@ impl Model {
     #[cfg(not(target_arch = "wasm32"))]
     #[must_use]
     pub fn read_paths(&self) -> Vec<PathBuf> {
-        read_with(self.input_paths().collect())
+        read_with(&self.input_paths().collect::<Vec<_>>())
     }
 
     fn own_files(&self) -> Vec<ModelFile<'_>> {
