@@ -18,7 +18,7 @@ use crate::{python, servers, workspace};
 /// buckets, in which several requests are under way at once.
 const CRATES: [&str; 2] = ["modelfmt-core", "modelfmt-remote"];
 
-/// The reports of ThreadSanitizer that are no races, each with its reason.
+/// The reports of ThreadSanitizer that do not count, each with its reason.
 const SUPPRESSED: &str = "xtask/sanitize/thread.txt";
 
 /// Tests that measure memory, which the sanitizer holds longer to notice late uses.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::common::{command, modelfmt, modelfmt_in, program, testdata};
+use crate::common::{command, modelfmt, modelfmt_in, program, testdata, with_closed_output};
 
 fn folder_with_models() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -440,15 +440,7 @@ fn the_status_of_a_check_survives_a_reader_that_stops() {
     let folder = folder_with_models();
     modelfmt_in(folder.path(), "convert trained.mag halves.mag --cast f16").ok();
     for args in [["verify", "missing.mag", "trained.mag"], ["diff", "trained.mag", "halves.mag"]] {
-        let mut child = command(program())
-            .args(args)
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let output = child.wait_with_output().unwrap();
+        let output = with_closed_output(folder.path(), &args);
         assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(1), &b""[..]), "{args:?}");
     }
 }

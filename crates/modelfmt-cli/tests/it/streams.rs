@@ -4,9 +4,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
-use crate::common::{command, modelfmt_in, program, testdata};
+use crate::common::{command, modelfmt_in, program, testdata, with_closed_output};
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -144,15 +144,7 @@ fn no_output_replaces_what_an_option_names() {
 #[test]
 fn a_model_that_is_not_read_to_its_end_is_a_failure() {
     let folder = folder();
-    let mut child = command(program())
-        .args(["convert", "trained.mag", "-", "--to", "aero"])
-        .current_dir(folder.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
+    let output = with_closed_output(folder.path(), &["convert", "trained.mag", "-", "--to", "aero"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr(&output).contains("the program that reads it has stopped before the end"),

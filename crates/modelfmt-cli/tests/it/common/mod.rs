@@ -9,7 +9,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -167,4 +167,17 @@ impl Secrets {
         }
         run
     }
+}
+
+/// Runs the program with a pipe as standard output whose reader has closed it.
+pub(crate) fn with_closed_output(folder: &Path, args: &[&str]) -> Output {
+    let mut child = command(program())
+        .args(args)
+        .current_dir(folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    child.wait_with_output().unwrap()
 }
