@@ -48,23 +48,25 @@ pub(crate) struct Options {
     pub(crate) target: Option<String>,
     /// Also trace comparisons.
     pub(crate) compares: bool,
-    /// Do not fuzz, but run each target once with every input that is kept, in a build without coverage.
-    pub(crate) replay: bool,
     /// Do not fuzz, but replace `fuzz/corpus/TARGET` by a small set of inputs that covers most of the same
     /// code.
     pub(crate) minimize: bool,
 }
 
-/// Runs every target once with every input that is kept: they all build, and none finds anything. Fuzzing
-/// itself takes a build of its own and more time, so it is a command and a nightly job.
-pub(crate) fn replay() -> Result {
-    run(&Options { runs: Some(0), replay: true, ..Options::default() })
+/// Lints every target. `cargo test` runs what they call with every input that is kept
+/// (`crates/modelfmt/tests/it/robustness/corpus.rs`). Fuzzing itself takes a build of its own and more time,
+/// so it is a command and a nightly job.
+pub(crate) fn check() -> Result {
+    step("fuzz: lints");
+    let mut cargo = workspace::cargo("clippy");
+    cargo.args(["--quiet", "--manifest-path", MANIFEST, "--bins"]);
+    exec(cargo.env("CARGO_TARGET_DIR", workspace::target_dir()).args(["--", "-D", "warnings"]))
 }
 
 /// Runs the targets in turn, and fails if one of them finds anything.
 pub(crate) fn run(options: &Options) -> Result {
     let targets = targets(options.target.as_deref())?;
-    let build = Build { triple: host()?, compares: options.compares, replay: options.replay };
+    let build = Build { triple: host()?, compares: options.compares };
     build.run(options.target.as_deref())?;
     let mut rows = Vec::new();
     for target in &targets {
@@ -116,7 +118,6 @@ fn host() -> Result<String> {
 struct Build {
     triple: String,
     compares: bool,
-    replay: bool,
 }
 
 impl Build {
@@ -128,9 +129,6 @@ impl Build {
             Some(target) => cargo.args(["--bin", target]),
             None => cargo.arg("--bins"),
         };
-        if self.replay {
-            return exec(&mut cargo);
-        }
         let mut flags = COVERAGE.join(" ");
         if self.compares {
             flags = format!("{flags} {COMPARES}");
@@ -138,19 +136,13 @@ impl Build {
         exec(cargo.args(["--release", "--target", &self.triple]).env("RUSTFLAGS", flags))
     }
 
-    /// Returns a target folder for builds with these flags only. Without flags, it is that of all builds.
+    /// Returns a target folder for builds with these flags only.
     fn target_dir(&self) -> PathBuf {
-        match (self.replay, self.compares) {
-            (true, _) => workspace::target_dir(),
-            (false, true) => found_dir().join("compares"),
-            (false, false) => found_dir().join("edges"),
-        }
+        found_dir().join(if self.compares { "compares" } else { "edges" })
     }
 
     fn program(&self, name: &str) -> PathBuf {
-        let folder =
-            if self.replay { PathBuf::from("debug") } else { Path::new(&self.triple).join("release") };
-        self.target_dir().join(folder).join(name)
+        self.target_dir().join(&self.triple).join("release").join(name)
     }
 }
 

@@ -243,7 +243,7 @@ fn main() -> ExitCode {
         }
         Task::Web { serve, .. } => web::run(serve, None),
         Task::Fuzz { seconds, runs, target, compares, minimize } => {
-            fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize, replay: false })
+            fuzz::run(&fuzz::Options { seconds, runs, target, compares, minimize })
         }
         Task::Mutants { crates, sample, seed, in_diff } => {
             mutants::run(&mutants::Options { crates, sample, seed, in_diff })

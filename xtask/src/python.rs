@@ -12,7 +12,8 @@ use crate::{servers, workspace};
 
 /// The manifest of the package's workspace.
 pub(crate) const MANIFEST: &str = "crates/modelfmt-py/Cargo.toml";
-const PACKAGE: &str = "crates/modelfmt-py";
+/// The folder of the package.
+pub(crate) const PACKAGE: &str = "crates/modelfmt-py";
 
 /// Packages that the tests and checks need.
 const PACKAGES: &[&str] = &[

@@ -1,5 +1,5 @@
-//! Builds the published libraries for `wasm32-unknown-unknown`, with their default features and with none.
-//! Then runs `crates/testkit-wasm` under Node, where every golden file has to read the same as natively.
+//! Checks that the published libraries compile for `wasm32-unknown-unknown`, with their default features and
+//! with none. Then builds and runs `crates/testkit-wasm` under Node, where every golden file has to read the same as natively.
 //!
 //! rustup provides the target if it can. Otherwise Debian's `rustc-web` builds the standard library from the
 //! sources in `rust-web-src`.
@@ -33,8 +33,8 @@ pub(crate) fn run(build_std: bool) -> Result {
     let mut failed = Vec::new();
     for package in workspace::packages()?.iter().filter(|package| is_built(package)) {
         step(&format!("{TARGET}: {}", package.name));
-        let with_defaults = exec(&mut toolchain.build(&package.name));
-        let without = exec(toolchain.build(&package.name).arg("--no-default-features"));
+        let with_defaults = exec(&mut toolchain.check(&package.name));
+        let without = exec(toolchain.check(&package.name).arg("--no-default-features"));
         failed.extend(with_defaults.and(without).err().map(|error| error.to_string()));
     }
     failed.extend(compare(&toolchain).err().map(|error| error.to_string()));
@@ -75,9 +75,16 @@ impl Toolchain {
         Ok(Self::Debian { linker: linker()? })
     }
 
+    /// Returns `cargo check` of a package for the target.
+    fn check(&self, package: &str) -> Command {
+        let mut cargo = self.cargo("check");
+        cargo.args(["--quiet", "--package", package]);
+        cargo
+    }
+
     /// Returns `cargo build` of a package for the target.
     fn build(&self, package: &str) -> Command {
-        let mut cargo = self.cargo_build();
+        let mut cargo = self.cargo("build");
         if let Self::Debian { .. } = self {
             // The workspace optimises dependencies, here the standard library too. That is not worth it: what
             // is run takes a moment.
@@ -87,10 +94,10 @@ impl Toolchain {
         cargo
     }
 
-    /// Returns `cargo build` for the target.
-    pub(crate) fn cargo_build(&self) -> Command {
+    /// Returns `cargo build` or `cargo check` for the target.
+    pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = match self {
-            Self::Own => workspace::cargo("build"),
+            Self::Own => workspace::cargo(subcommand),
             Self::Debian { linker } => {
                 let mut cargo = workspace::command(DEBIAN_CARGO);
                 // These variables, which rustup's cargo has set for us, would lead to rustup's compiler.
@@ -98,7 +105,7 @@ impl Toolchain {
                 // `-Zbuild-std` is not stable, so a stable compiler has to be allowed to use it.
                 cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTC", DEBIAN_RUSTC);
                 cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
-                cargo.args(["build", "-Zbuild-std=std,panic_abort"]);
+                cargo.args([subcommand, "-Zbuild-std=std,panic_abort"]);
                 // Two compilers in one folder would undo each other's work.
                 cargo.arg("--target-dir").arg(self.target_dir());
                 cargo

@@ -92,7 +92,7 @@ fn out() -> PathBuf {
 fn cargo(toolchain: &Toolchain) -> Result<Command> {
     let stage = out().join("sources");
     reproducible::stage(&dir(), &SOURCES, &stage)?;
-    let mut cargo = toolchain.cargo_build();
+    let mut cargo = toolchain.cargo("build");
     reproducible::build(&mut cargo, &FLAGS)
         .args(["--locked", "--manifest-path"])
         .arg(stage.join("Cargo.toml"));

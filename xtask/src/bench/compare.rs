@@ -47,7 +47,12 @@ pub(super) fn run(args: &[OsString]) -> Result {
     let measure = |args: &[OsString]| -> Result<Sides> {
         let mut sides = Sides::default();
         for number in 1..=options.runs {
-            for (side, folder) in [(&mut sides.base, &base), (&mut sides.new, &new)] {
+            let mut pair = [(&mut sides.base, &base), (&mut sides.new, &new)];
+            if number % 2 == 0 {
+                // What a run leaves in the page cache to be written slows down the next one: take turns.
+                pair.reverse();
+            }
+            for (side, folder) in pair {
                 println!("run {number} of {}: {}", options.runs, folder.display());
                 let mut bench = Command::new(folder.join(PROGRAMS[0]));
                 bench.current_dir(workspace::root()).args(args).env(oracles::PYTHON, &python);

@@ -51,7 +51,7 @@ const STEPS: &[Step] = &[
     ("package", package::check),
     ("deny", deny::check),
     ("dependencies", dependencies::check),
-    ("fuzz", fuzz::replay),
+    ("fuzz", fuzz::check),
 ];
 
 /// Returns the names of the steps, as the values that `--only` accepts.

@@ -35,7 +35,10 @@ pub(super) fn check() -> Result {
         write_if_other(&copy.join(file), new.as_bytes())?;
     }
     let manifest = copy.join("Cargo.toml");
-    write_if_other(&manifest, of_another_version(&fs::read_to_string(&manifest)?)?.as_bytes())?;
+    let text = with_python(&of_another_version(&fs::read_to_string(&manifest)?)?)?;
+    write_if_other(&manifest, text.as_bytes())?;
+    let manifest = copy.join(python::MANIFEST);
+    write_if_other(&manifest, as_member(&fs::read_to_string(&manifest)?).as_bytes())?;
     exec(cargo(&copy).args(["fmt", "--check", "--package", "modelfmt-toy"]))?;
     let entry = "crates/modelfmt-model/src/formats/toy.rs";
     exec(Command::new("rustfmt").args(["--check", "--edition", "2024", entry]).current_dir(&copy))?;
@@ -85,6 +88,31 @@ fn of_another_version(manifest: &str) -> Result<String> {
     let version = manifest.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
     let version = version.ok_or("Cargo.toml states no version of the workspace")?;
     Ok(manifest.replace(&format!("version = \"{version}\""), &format!("version = \"{version}-toy\"")))
+}
+
+/// Returns the root manifest with the Python package as a member, so that our crates are built once for both.
+fn with_python(manifest: &str) -> Result<String> {
+    const MEMBERS: &str = "members = [\n";
+    if !manifest.contains(MEMBERS) {
+        return Err("Cargo.toml lists no members".into());
+    }
+    Ok(manifest.replace(MEMBERS, &format!("{MEMBERS}    \"{}\",\n", python::PACKAGE)))
+}
+
+/// Returns the manifest of a workspace's root without what only a root has.
+fn as_member(manifest: &str) -> String {
+    let mut is_of_root = false;
+    let mut kept = String::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_of_root = line == "[workspace]" || line.starts_with("[profile.");
+        }
+        if !is_of_root {
+            kept += line;
+            kept.push('\n');
+        }
+    }
+    kept
 }
 
 /// Returns the path in the copy of a file of the toy. `None` for other files.
@@ -250,9 +278,8 @@ impl Drop for WebServer {
 
 /// Checks that the Python package reads, converts and edits the toy's files too.
 fn try_python(copy: &Path, toy: &Path) -> Result {
-    let manifest = "crates/modelfmt-py/Cargo.toml";
-    exec(cargo(copy).args(["build", "--offline", "--quiet", "--manifest-path", manifest]))?;
-    let package = copy.join("crates/modelfmt-py/python");
+    exec(cargo(copy).arg("build").args(AS_TESTS).arg("--lib"))?;
+    let package = copy.join(python::PACKAGE).join("python");
     fs::copy(
         workspace::target_dir().join("debug/lib_modelfmt.so"),
         package.join("modelfmt/_modelfmt.abi3.so"),
@@ -307,6 +334,15 @@ mod tests {
         let other = of_another_version(manifest).unwrap();
         assert_eq!(other, manifest.replace("0.2.0", "0.2.0-toy"));
         assert!(of_another_version("[workspace]\n").is_err());
+    }
+
+    #[test]
+    fn the_python_package_becomes_a_member() {
+        let root = with_python("[workspace]\nmembers = [\n    \"a\",\n]\n").unwrap();
+        assert_eq!(root, "[workspace]\nmembers = [\n    \"crates/modelfmt-py\",\n    \"a\",\n]\n");
+        assert!(with_python("[package]\n").is_err());
+        let own = "# A comment\n[workspace]\nresolver = \"3\"\n\n[package]\nname = \"p\"\n\n[profile.release]\nlto = true\n";
+        assert_eq!(as_member(own), "# A comment\n[package]\nname = \"p\"\n\n");
     }
 
     #[test]
