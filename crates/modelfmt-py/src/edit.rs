@@ -91,7 +91,7 @@ fn answer<'py>(py: Python<'py>, edited: Edited, signature: Option<&Path>) -> PyR
 /// Returns the key for a signature next to the file. For an APR2 file, adds the keys that sign inside to the
 /// options instead.
 fn signers(path: &Path, keys: &Bound<'_, PyAny>, options: &mut EditOptions) -> PyResult<Option<PrivateKey>> {
-    let (py, keys) = (keys.py(), listed(keys)?);
+    let (py, keys) = (keys.py(), listed("sign", keys)?);
     if options.is_empty() {
         let why = "sign: it signs the changed file, but you asked for no change; to sign the file as it is, use modelfmt.sign";
         return Err(refuse(py, "usage", why));

@@ -111,6 +111,8 @@ impl Model {
     ) -> PyResult<Self> {
         let options = Opening::new(given)?.options(py, false)?.ignore_checksum(!verify);
         let mmap = mmap && options.get_policy().is_none();
+        // Bytes that must be checked are read through the model, and not lent from the map.
+        let lends = mmap && !options.binds_content();
         let failed = |source| raise(py, &Error::Open { path: name.clone().into(), source });
         let maps = Maps::default();
         let source: BoxSource = match mmap {
@@ -121,7 +123,7 @@ impl Model {
         let opened =
             work::run(py, None, &Progress::none(), move |_| options.open_source(&name, source, None))?;
         let model = Arc::new(opened.map_err(|error| raise(py, &error))?);
-        Ok(Self { model, maps: mmap.then(|| Arc::new(maps)), is_remote: false })
+        Ok(Self { model, maps: lends.then(|| Arc::new(maps)), is_remote: false })
     }
 
     /// Several models as one, for a conversion of some of their tensors.

@@ -55,12 +55,12 @@ impl Opening {
                 let pin: String = value.extract()?;
                 self.pin = Some(pin.parse().map_err(|error: modelfmt::wording::ParseError| usage(&error))?);
             }
-            "keys" => self.keys = public_keys(value)?,
+            "keys" => self.keys = public_keys(key, value)?,
             "threshold" => self.threshold = Some(value.extract()?),
             "min_revision" => self.min_revision = Some(value.extract()?),
             "identity" => {
-                let identity = |key| fit(py, "identity", seal::identity(&private_key(key)?));
-                self.identities = listed(value)?.iter().map(identity).collect::<PyResult<_>>()?;
+                let identity = |one| fit(py, key, seal::identity(&private_key(one)?));
+                self.identities = listed(key, value)?.iter().map(identity).collect::<PyResult<_>>()?;
             }
             "passphrase" => self.passphrase = Some(passphrase(value)?),
             "raw_key" => self.raw_key = Some(raw_key(value)?),
@@ -146,16 +146,24 @@ pub(crate) fn raw_key(value: &Bound<'_, PyAny>) -> PyResult<RawKey> {
     Ok(RawKey::from_bytes(bytes))
 }
 
-/// Returns the values of a list, or the single value.
-pub(crate) fn listed<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let is_one = value.is_instance_of::<PyBytes>() || value.extract::<PathBuf>().is_ok();
-    if is_one { Ok(vec![value.clone()]) } else { value.try_iter()?.collect() }
+/// Returns the keys of a list, or the single key. An empty list is an error, because it would switch off what
+/// the keyword is for: a list of trusted keys that turns out to be empty must not let every file pass.
+pub(crate) fn listed<'py>(keyword: &str, value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if value.is_instance_of::<PyBytes>() || value.extract::<PathBuf>().is_ok() {
+        return Ok(vec![value.clone()]);
+    }
+    let keys = value.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    if keys.is_empty() {
+        let why = format!("{keyword}: it is empty; give a key, or several, or leave out {keyword}=");
+        return Err(refuse(value.py(), "usage", &why));
+    }
+    Ok(keys)
 }
 
 /// Reads public keys, each a path or PEM as bytes.
-pub(crate) fn public_keys(value: &Bound<'_, PyAny>) -> PyResult<Vec<PublicKey>> {
+pub(crate) fn public_keys(keyword: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<PublicKey>> {
     let read = |one: &Bound<'_, PyAny>| read_key(one, PublicKey::from_pem, PublicKey::read);
-    listed(value)?.iter().map(read).collect()
+    listed(keyword, value)?.iter().map(read).collect()
 }
 
 /// Reads a private key, which is a path or PEM as bytes.

@@ -17,15 +17,16 @@ pub(crate) fn sealing(given: &Bound<'_, PyDict>) -> PyResult<SealOptions> {
         if value.is_none() {
             continue;
         }
-        match name.extract::<String>()?.as_str() {
+        let name = name.extract::<String>()?;
+        match name.as_str() {
             "sign" => {
-                for key in listed(&value)? {
+                for key in listed(&name, &value)? {
                     options = options.sign(signing_key(&key)?);
                 }
             }
             "revision" => options = options.revision(value.extract()?),
             "recipients" => {
-                for key in public_keys(&value)? {
+                for key in public_keys(&name, &value)? {
                     options = options.recipient(fit(py, "recipients", seal::recipient(&key))?);
                 }
             }

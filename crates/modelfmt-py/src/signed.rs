@@ -117,7 +117,7 @@ pub(crate) fn sign<'py>(
     opening: &Bound<'py, PyDict>,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let keys = listed(keys)?;
+    let keys = listed("key", keys)?;
     match format(&path) {
         Some(format) if format.properties().embedded_signatures => {
             inside(py, path, &keys, (given, opening), progress)

@@ -3,6 +3,7 @@
 import base64
 import json
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -188,6 +189,78 @@ def test_pins_of_local_files(tmp_path, arrays):
     with pytest.raises(modelfmt.ModelfmtError):
         modelfmt.open(path, pin="b3:" + "0" * 64)
     assert again.pins == [pin]
+
+
+@pytest.mark.parametrize("kind", ["file", "member"])
+@pytest.mark.parametrize("ending", ["aero", "apr"])
+def test_an_open_file_that_is_mapped_lends_nothing_that_is_not_checked(tmp_path, arrays, ending, kind):
+    path, own = tmp_path / f"m.{ending}", {"a": arrays["a"]}
+    if ending == "aero":
+        modelfmt.save(own, path)
+        given = {"pin": modelfmt.open(path).pins[0]}
+    else:
+        modelfmt.save(own, tmp_path / "m.safetensors")
+        modelfmt.convert(tmp_path / "m.safetensors", path, sign=private("sign", "alice"))
+        given = {"keys": public("sign", "alice")}
+
+    def opened(**given):
+        if kind == "file":
+            with path.open("rb") as file:
+                return modelfmt.open(file, mmap=True, **given)
+        with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
+            archive.write(path, "m")
+        with zipfile.ZipFile(tmp_path / "m.zip") as archive, archive.open("m") as file:
+            return modelfmt.open(file, mmap=True, **given)
+
+    np.testing.assert_array_equal(opened(**given)["a"], arrays["a"])
+    content = bytearray(path.read_bytes())
+    content[content.index(arrays["a"].tobytes())] ^= 1
+    path.write_bytes(content)
+    if ending == "aero":  # a signed APR2 lends nothing in any case
+        assert not np.array_equal(opened()["a"], arrays["a"])
+    with pytest.raises(modelfmt.FormatError):
+        opened(**given)["a"]
+
+
+@pytest.mark.parametrize("empty", [list, tuple, lambda: (key for key in ())])
+def test_an_empty_list_of_keys_is_refused(tmp_path, saved, empty):
+    signed, out = SEAL / "signed.apr", tmp_path / "out.apr"
+    copy = tmp_path / "copy.apr"
+    copy.write_bytes(signed.read_bytes())
+    calls = {
+        "keys": [
+            lambda: modelfmt.open(signed, keys=empty()),
+            lambda: modelfmt.open(saved, keys=empty()),
+            lambda: modelfmt.load(signed, keys=empty()),
+            lambda: modelfmt.verify(signed, keys=empty()),
+            lambda: modelfmt.verify(saved, keys=empty()),
+            lambda: modelfmt.open(signed.read_bytes(), keys=empty()),
+            lambda: modelfmt.convert(signed, out, keys=empty()),
+            lambda: modelfmt.plan_convert(signed, tmp_path / "m.aeroset.json", shard_size=1 << 20, keys=empty()),
+        ],
+        "identity": [
+            lambda: modelfmt.open(SEAL / "encrypted-recipient.apr", identity=empty()),
+            lambda: modelfmt.sign(copy, private("sign", "alice"), identity=empty()),
+        ],
+        "sign": [
+            lambda: modelfmt.convert(signed, out, sign=empty()),
+            lambda: modelfmt.seal(signed, out, passphrase="p", sign=empty()),
+            lambda: modelfmt.edit(saved, set={"license": "none"}, sign=empty()),
+        ],
+        "recipients": [
+            lambda: modelfmt.seal(signed, out, passphrase="p", recipients=empty()),
+            lambda: modelfmt.convert(signed, out, seal=modelfmt.Seal(recipients=empty())),
+        ],
+        "key": [lambda: modelfmt.sign(saved, empty()), lambda: modelfmt.sign(copy, empty())],
+    }
+    for keyword, all_of_it in calls.items():
+        for call in all_of_it:
+            with pytest.raises(modelfmt.UsageError, match=f"^{keyword}: it is empty; give a key, or several"):
+                call()
+    with pytest.raises(TypeError):
+        modelfmt.open(signed, keys=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.apr", "model.safetensors"]
+    assert copy.read_bytes() == signed.read_bytes()
 
 
 def test_an_outboard_proves_ranges(tmp_path, saved, arrays):

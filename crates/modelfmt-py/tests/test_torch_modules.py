@@ -1,9 +1,12 @@
 """Modules of torch that are loaded and saved in any format."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import modelfmt
+from modelfmt import oinf
 
 torch = pytest.importorskip("torch")
 
@@ -144,6 +147,25 @@ def test_errors_are_those_of_torch(tmp_path, net):
     modelfmt.save(tensors, tmp_path / "n.aero")
     missing, unexpected = ours.load_model(net, tmp_path / "n.aero", strict=False)
     assert (set(missing), set(unexpected)) == ({"first.bias", "steps", "embed.weight"}, {"more", "other"})
+
+
+def test_a_tensor_that_is_only_declared_is_missing(tmp_path):
+    @dataclasses.dataclass
+    class Weights:
+        weight: oinf.TensorSpec
+        bias: oinf.UninitializedTensor
+        other: oinf.UninitializedTensor
+
+    declared = [oinf.UninitializedTensor(dtype="f32", shape=(2,)) for _ in range(2)]
+    oinf.write_oinf(Weights(oinf.TensorSpec(np.ones((2, 3), np.float32)), *declared), str(tmp_path / "m.oinf"))
+    for options in ({}, {"assign": True}):
+        net = torch.nn.Linear(3, 2)
+        before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+        with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "bias"'):
+            ours.load_model(net, tmp_path / "m.oinf", **options)
+        assert all(torch.equal(tensor, before[name]) for name, tensor in net.state_dict().items())
+        assert ours.load_model(net, tmp_path / "m.oinf", strict=False, **options) == (["bias"], [])
+        assert net.weight.tolist() == [[1.0] * 3] * 2 and torch.equal(net.bias, before["bias"])
 
 
 def test_a_module_with_a_way_of_its_own_is_loaded_by_it(tmp_path):

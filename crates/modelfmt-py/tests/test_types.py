@@ -159,6 +159,20 @@ def test_blocks_are_decoded_for_a_type(tmp_path):
     assert tensor.numpy().dtype == np.uint8
 
 
+def test_names_whose_digits_numpy_takes_for_bytes_are_refused(tmp_path):
+    path, values = tmp_path / "m.safetensors", np.array([1 << 40, -5])
+    modelfmt.save({"n": values}, path)
+    tensor = modelfmt.open(path).tensor("n")
+    names = {"i8": '"int8" or "int64"', "u8": '"uint8" or "uint64"', "i4": '"int32"', "u2": '"uint16"', "i1": '"int8"'}
+    for name, meant in names.items():
+        for call in (lambda: tensor.numpy(name), lambda: modelfmt.load(path, dtype=name)):
+            with pytest.raises(modelfmt.UsageError, match=f'dtype="{name}" .*: give {meant}$'):
+                call()
+    for name in ("int64", "i64", "<i8", np.int64):
+        np.testing.assert_array_equal(tensor.numpy(name), values, strict=True)
+    assert tensor.to("i8").numpy().tolist() == tensor.numpy("int8").tolist() == [127, -5]
+
+
 def test_what_no_file_has_is_numpys_own(saved, arrays):
     tensor = modelfmt.open(saved).tensor("a")
     assert tensor.numpy(dtype=np.complex128).dtype == np.complex128

@@ -35,6 +35,11 @@ export function ofChannel({ name, size, channel: shared }, post) {
   };
 }
 
+// Returns the bytes of a view of any kind, or of a buffer.
+export function asBytes(given) {
+  return ArrayBuffer.isView(given) ? new Uint8Array(given.buffer, given.byteOffset, given.byteLength) : new Uint8Array(given);
+}
+
 // In the other thread: answers a request with `slice(start, end)`, which returns bytes or a promise of them.
 export async function answer({ offset, length }, shared, slice) {
   const numbers = new Int32Array(shared, 0, 2);
@@ -42,7 +47,7 @@ export async function answer({ offset, length }, shared, slice) {
   let got;
   try {
     const given = await slice(offset, offset + length);
-    const bytes = given instanceof Uint8Array ? given : new Uint8Array(given.arrayBuffer ? await given.arrayBuffer() : given);
+    const bytes = asBytes(given.arrayBuffer ? await given.arrayBuffer() : given);
     got = bytes.length;
     room.set(bytes.subarray(0, PIECE));
   } catch (error) {

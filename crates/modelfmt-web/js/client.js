@@ -40,9 +40,10 @@ export class Connection {
     });
   }
 
-  // Ends the worker; its open requests fail with the code "stopped".
+  // Ends the worker; its open requests fail with the code "stopped". In Node, returns a promise that resolves
+  // when the worker has ended.
   stop() {
-    this.#end(new ModelError({ code: "stopped", text: "stopped" }));
+    return this.#end(new ModelError({ code: "stopped", text: "stopped" }));
   }
 
   #heard({ id, request, progress, error, died: isDead, value, bytes, ...rest }) {
@@ -60,9 +61,10 @@ export class Connection {
 
   #end(error) {
     this.#gone ??= error;
-    this.#worker.terminate();
+    const ended = this.#worker.terminate();
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
+    return ended;
   }
 }
 

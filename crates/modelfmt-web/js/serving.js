@@ -7,8 +7,8 @@ import { Outputs } from "./outputs.js";
 const OPENING = new Set(["open", "choose"]);
 
 // Answers messages: `post(message, transfer)` sends one, and the returned function receives one. `platform`
-// is { source(file), missing(files), scratch(), work() }, where `work` returns the second module
-// synchronously.
+// is { source(file), missing(files), scratch(name), work() }, where `work` returns the second module
+// synchronously. With `output`, the name of the storage, an operation writes.
 export function serving(post, platform) {
   let engine;
   // Messages are answered in order, although some of them wait for a server.
@@ -26,7 +26,7 @@ export function serving(post, platform) {
       engine.onProgress = progressOf(id, post);
       // Quick operations report no progress themselves, but their files may arrive slowly.
       engine.onRead = OPENING.has(operation) ? progressOf(id, post) : () => {};
-      const { value, bytes, ...written } = output ? await write(operation, args) : await engine.run(operation, args);
+      const { value, bytes, ...written } = output ? await write(operation, args, output) : await engine.run(operation, args);
       post({ id, value, bytes, ...written }, [bytes.buffer]);
     } catch (error) {
       const said = error instanceof Refused ? error.answer : { code: "failed", text: String(error?.message ?? error) };
@@ -41,8 +41,8 @@ export function serving(post, platform) {
   }
 
   // Executes an operation that writes. Returns the files too, once they are complete.
-  async function write(operation, args) {
-    const out = await platform.scratch();
+  async function write(operation, args, name) {
+    const out = await platform.scratch(name);
     engine.outputs = new Outputs(out);
     try {
       const { value, bytes } = await engine.run(operation, args);

@@ -1,6 +1,6 @@
-// The package, independent of the platform: `platform` is { spawn(), module(), work(), file(source),
-// blob(written) }.
-import { channel, answer } from "./channel.js";
+// The package, independent of the platform: `platform` is { spawn(), module(), work(), file(source), reserve(),
+// blob(written), discard(scratch) }.
+import { channel, answer, asBytes } from "./channel.js";
 import { Connection, ModelError } from "./client.js";
 import { assembled } from "./outputs.js";
 import { inParts } from "./parts.js";
@@ -11,6 +11,8 @@ export { ModelError };
 function described(name, source, platform) {
   const own = platform.file(source);
   if (own) return { file: { name, ...own } };
+  // A view counts its own elements, and a file has bytes.
+  if (ArrayBuffer.isView(source)) source = asBytes(source);
   const size = source.byteLength ?? source.size;
   if (!Number.isSafeInteger(size) || typeof source.slice !== "function") {
     throw new ModelError({ code: "usage", text: `${name}: a Blob, a URL or an object with byteLength and slice is needed` });
@@ -23,10 +25,12 @@ function described(name, source, platform) {
   return { file: { name, size, channel: shared }, answer: (request) => answer(request, shared, (from, to) => source.slice(from, to)) };
 }
 
-// Starts a worker with these files. With `isForWork`, it gets all of the code at once.
-async function connect(sources, platform, isForWork = false) {
+// Starts a worker with these files. With `isForWork`, it gets all of the code at once. `onBegin` gets the
+// connection before the worker is ready, so that it can be stopped while it starts.
+async function connect(sources, platform, isForWork = false, onBegin = () => {}) {
   const all = new Map(Object.entries(sources).map(([name, source]) => [name, described(name, source, platform)]));
   const connection = new Connection(platform.spawn(), (request) => all.get(request.name).answer(request));
+  onBegin(connection);
   try {
     const [module, work] = await Promise.all([platform.module(), isForWork ? platform.work() : undefined]);
     await connection.ask(null, {}, { module, work, files: [...all.values()].map(({ file }) => file) });
@@ -153,9 +157,12 @@ export class Model {
   async convert(to, writable, { onProgress, signal, metadata, name = to, ...options } = {}) {
     const random = to.startsWith("aero") ? { uuid: crypto.randomUUID(), no_zstd: true } : {};
     const given = { ...random, ...options, metadata: metadata === undefined ? undefined : JSON.stringify(metadata) };
-    const { value, outputs, ...written } = await this.#job("convert", { to, options: given, output: name }, { onProgress, signal }, { output: true });
-    const { blob, remove } = await this.#platform.blob(written);
+    // Chosen here, because a worker that is stopped cannot remove what it has written.
+    const scratch = await this.#platform.reserve();
     try {
+      const args = { to, options: given, output: name };
+      const { value, outputs, ...written } = await this.#job("convert", args, { onProgress, signal }, { output: scratch });
+      const blob = await this.#platform.blob(written);
       if (outputs.length > 1 && typeof writable !== "function") {
         throw new ModelError({ code: "usage", text: `the output has ${outputs.length} files; give a function that makes a stream for each name` });
       }
@@ -163,10 +170,10 @@ export class Model {
         const stream = typeof writable === "function" ? await writable(output.name) : writable;
         await assembled(output, blob).stream().pipeTo(stream, { signal });
       }
+      return { ...value, files: outputs.map(({ name, size: nbytes }) => ({ name, nbytes })) };
     } finally {
-      await remove();
+      await this.#platform.discard(scratch);
     }
-    return { ...value, files: outputs.map(({ name, size: nbytes }) => ({ name, nbytes })) };
   }
 
   close() {
@@ -176,16 +183,17 @@ export class Model {
   // Runs long work in a separate worker, so that it can be stopped and short requests need not wait.
   async #job(operation, args, { onProgress, signal }, more = {}, beside = {}) {
     signal?.throwIfAborted();
-    const connection = await connect({ ...this.#sources, ...beside }, this.#platform, true);
-    const stop = () => connection.stop();
+    let begun = null;
+    const stop = () => begun?.stop();
     signal?.addEventListener("abort", stop);
     try {
+      const connection = await connect({ ...this.#sources, ...beside }, this.#platform, true, (one) => (begun = one));
       return await connection.ask(operation, { name: this.#name, keys: this.#keys, ...args }, { onProgress, ...more });
     } catch (error) {
       throw signal?.aborted ? signal.reason : error;
     } finally {
       signal?.removeEventListener("abort", stop);
-      stop();
+      await stop();
     }
   }
 }

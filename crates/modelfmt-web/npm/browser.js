@@ -1,6 +1,6 @@
 // For browsers: workers read Blobs and URLs themselves.
 import { Model, ModelError, nameOf } from "./api.js";
-import { discard } from "./scratch.js";
+import { discard, reserve } from "./scratch.js";
 
 const compiled = new Map();
 
@@ -23,7 +23,9 @@ const platform = {
     if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return { blob: new Blob([source]) };
     return null;
   },
-  blob: ({ file, scratch }) => ({ blob: file, remove: () => discard(scratch) }),
+  reserve,
+  blob: ({ file }) => file,
+  discard,
 };
 
 export { Model, ModelError };

@@ -13,7 +13,7 @@ export type Source =
       slice(start: number, end: number): Bytes | Promise<Bytes>;
     };
 
-export type Bytes = ArrayBuffer | Uint8Array | Blob;
+export type Bytes = ArrayBuffer | ArrayBufferView | Blob;
 
 export interface OpenOptions {
   /** The name of the file, for errors. For a set, it must be the name of its index. */
@@ -28,8 +28,8 @@ export interface OpenOptions {
 export interface Keys {
   passphrase?: string;
   /**
-   * The texts of key files: public keys of signers (Ed25519, PEM), one of which must have signed; private
-   * keys (X25519, PEM); 64 hex digits.
+   * The texts of key files, at least one: public keys of signers (Ed25519, PEM), one of which must have signed;
+   * private keys (X25519, PEM); 64 hex digits.
    */
   files?: string[];
 }
@@ -47,7 +47,7 @@ export interface VerifyOptions extends JobOptions {
    * The text of the file's signature (`FILE.sig`, OpenSSF Model Signing), which must be by one of `signers`.
    */
   signature?: string;
-  /** Public keys (ECDSA, PEM) of signers that you trust. */
+  /** Public keys (ECDSA, PEM) of signers that you trust; only with a `signature`. */
   signers?: string[];
   /**
    * How many workers read the file (default 1). In a browser, this works only for a Blob or a single file.
@@ -274,7 +274,10 @@ export class Model {
     options?: ReadOptions,
   ): Promise<Values>;
 
-  /** Returns the output of `modelfmt inspect --json`. */
+  /**
+   * Returns the output of `modelfmt inspect --json`. Its numbers become JavaScript's, so integers beyond 2^53 in
+   * the metadata are rounded.
+   */
   inspect(options?: { hash?: boolean; tensors?: string }): Promise<Record<string, unknown>>;
 
   /** Checks every hash, checksum and rule. Damage is reported, and not thrown as an error. */

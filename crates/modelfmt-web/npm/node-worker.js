@@ -1,7 +1,5 @@
 // A worker in Node.
-import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, readSync, rmSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
 import { parentPort } from "node:worker_threads";
 import { ofChannel } from "./channel.js";
 import { serving } from "./serving.js";
@@ -22,9 +20,9 @@ function ofPath(path) {
   };
 }
 
-// Output first goes to a temporary file, which is handed over when it is complete.
-function scratch() {
-  const path = join(tmpdir(), `modelfmt-${crypto.randomUUID()}`);
+// Output first goes to a temporary file, which is handed over when it is complete. The other thread has chosen
+// its path, and removes it.
+function scratch(path) {
   const file = openSync(path, "wx+", 0o600);
   return {
     write(offset, bytes) {
@@ -40,10 +38,7 @@ function scratch() {
       closeSync(file);
       return { scratch: path };
     },
-    abandon() {
-      closeSync(file);
-      rmSync(path, { force: true });
-    },
+    abandon: () => closeSync(file),
   };
 }
 

@@ -1,6 +1,8 @@
 // For Node: workers read files by their paths, and everything else through this thread.
 import { openAsBlob } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { Model, ModelError, nameOf } from "./api.js";
@@ -32,9 +34,9 @@ const platform = {
   module: () => compile("./modelfmt.wasm"),
   work: () => compile("./modelfmt-work.wasm"),
   file: (source) => (source instanceof URL ? { path: fileURLToPath(source) } : null),
-  async blob({ scratch }) {
-    return { blob: await openAsBlob(scratch), remove: () => rm(scratch, { force: true }) };
-  },
+  reserve: () => join(tmpdir(), `modelfmt-${crypto.randomUUID()}`),
+  blob: ({ scratch }) => openAsBlob(scratch),
+  discard: (scratch) => rm(scratch, { force: true }),
 };
 
 export { Model, ModelError };

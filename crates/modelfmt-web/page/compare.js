@@ -2,7 +2,7 @@
 import { onScale } from "./charts.js";
 import { fill, h } from "./elements.js";
 import { chosen } from "./files.js";
-import { choose, job } from "./model.js";
+import { choose } from "./model.js";
 import { watched } from "./progress.js";
 import { proof } from "./prove.js";
 import { count, counted, number } from "./units.js";
@@ -11,9 +11,18 @@ const MOST = 1000;
 
 export function compare(element, model, tools) {
   const [status, result] = [h("div", { role: "status" }), h("div", { id: "differences" })];
-  const run = (label, operation, args, files) => {
+  // Aborts the request that runs: only the last one counts.
+  let current = new AbortController();
+  const run = (label, operation, args, files, signal) => {
     const total = model.summary.file_size + files.reduce((sum, { blob }) => sum + blob.size, 0);
-    return watched(status, label, total, (told) => job([...model.files, ...files], operation, { name: model.name, ...args }, told));
+    // Each request has an element of its own, which a later one replaces.
+    const own = h("div");
+    fill(status, own);
+    return watched(own, label, total, (told) => {
+      const one = model.job(operation, args, told, {}, files);
+      signal.addEventListener("abort", one.stop);
+      return one;
+    });
   };
   // A button that takes the files of another model, and shows the result of `work` on them.
   const chooser = (id, title, label, work) => {
@@ -21,24 +30,34 @@ export function compare(element, model, tools) {
     input.onchange = async () => {
       // The files of the other model are in a separate folder, so that equal names do not clash.
       const files = chosen(input).map(({ name, blob }) => ({ name: `other/${name}`, blob }));
+      if (files.length === 0) return;
+      current.abort();
+      const { signal } = (current = new AbortController());
+      fill(status);
       fill(result);
+      const show = (...shown) => {
+        if (!signal.aborted) fill(result, shown);
+      };
       try {
-        const names = await choose(files);
-        if (names.models.length !== 1) throw new Error(`One model is needed, and among these files are ${names.models.length}.`);
-        fill(result, (await work(names.models[0], files)) ?? h("p", { class: "quiet" }, "Stopped."));
+        const { models } = await choose(files, { signal });
+        if (signal.aborted) return;
+        if (models.length !== 1) throw new Error(`One model is needed, and among these files are ${models.length}.`);
+        const found = await work(models[0], files, signal);
+        if (found) show(h("p", { class: "name", id: "compared-with" }, `${label}: ${models[0].replace("other/", "")}`), found);
+        else show(h("p", { class: "quiet" }, "Stopped."));
       } catch (error) {
-        fill(result, h("p", { class: "problem" }, error.message));
+        show(h("p", { class: "problem" }, error.message));
       }
     };
     return [h("button", { type: "button", class: "primary", onclick: () => input.click() }, title), input];
   };
-  const compared = async (other, files) => {
-    const answer = await run("Comparing", "diff", { other }, files);
-    if (answer) await inAtlas(model, answer.value);
-    return answer && differences(answer.value, model, tools);
+  const compared = async (other, files, signal) => {
+    const answer = await run("Comparing", "diff", { other }, files, signal);
+    if (answer) await inAtlas(model, answer.value, signal);
+    return answer && differences(answer, tools);
   };
-  const proved = async (base, files) => {
-    const answer = await run("Proving", "prove", { base }, files);
+  const proved = async (base, files, signal) => {
+    const answer = await run("Proving", "prove", { base }, files, signal);
     return answer && proof(answer.value, tools);
   };
   fill(
@@ -54,9 +73,10 @@ export function compare(element, model, tools) {
 
 // What the atlas colors: the positions of changed tensors with their relative norms, and of those that the
 // other model lacks.
-async function inAtlas(model, { changed, only_in_a: missing }) {
+async function inAtlas(model, { changed, only_in_a: missing }, signal) {
   const names = [...changed.map(({ name }) => name), ...missing];
   const positions = await model.ask("positions", { names });
+  if (signal.aborted) return;
   const isThere = (position) => position !== null;
   const norms = changed.map(({ rel_norm: norm }, i) => [positions[i], typeof norm === "number" ? norm : NaN]);
   model.compared = { changed: norms.filter(([position]) => isThere(position)), missing: positions.slice(changed.length).filter(isThere) };
@@ -76,12 +96,14 @@ function kinds(diff) {
   ].filter(([number]) => number > 0);
 }
 
-function differences(diff, model, tools) {
+function differences({ value: diff, bytes }, tools) {
+  // JSON texts of the values, because JavaScript's numbers cannot represent every integer.
+  const texts = JSON.parse(new TextDecoder().decode(bytes));
   if (diff.same) return h("p", { class: "verdict good", id: "compared" }, "Both are the same.");
   const names = (title, list, text) =>
     list.length > 0 && [
       h("h3", {}, `${title} (${count(list.length)})`),
-      h("ul", { class: "names" }, list.slice(0, MOST).map((item) => h("li", {}, text(item)))),
+      h("ul", { class: "names" }, list.slice(0, MOST).map((item, i) => h("li", {}, text(item, i)))),
       list.length > MOST && h("p", { class: "quiet" }, `and ${count(list.length - MOST)} more`),
     ];
   const inTensors = diff.changed.length + diff.only_in_a.length > 0;
@@ -95,12 +117,12 @@ function differences(diff, model, tools) {
     names("Renamed", diff.renamed, ({ a, b }) => `${a} → ${b}`),
     names("Missing: only in the first", diff.only_in_a, (name) => name),
     names("Added: only in the second", diff.only_in_b, (name) => name),
-    names("Metadata", diff.metadata, ({ key, a, b }) => `${key}: ${brief(a)} → ${brief(b)}`),
+    names("Metadata", diff.metadata, ({ key }, i) => `${key}: ${texts[i].map(brief).join(" → ")}`),
   ];
 }
 
-function brief(value) {
-  const text = value === undefined || value === null ? "nothing" : JSON.stringify(value);
+function brief(text) {
+  if (text === null) return "nothing";
   return text.length > 120 ? `${text.slice(0, 120)}…` : text;
 }
 

@@ -1,7 +1,7 @@
 // Writes the model in another format, or in the same format with other tensors, types or metadata.
 import { downloadAll, fill, h } from "./elements.js";
 import { assembled } from "./outputs.js";
-import { discard } from "./scratch.js";
+import { discard, reserve } from "./scratch.js";
 import { watched } from "./progress.js";
 import { count, counted, size } from "./units.js";
 
@@ -135,19 +135,30 @@ async function write(model, to, targets, chosen, status, result) {
   const name = `${stem}.${ending}`;
   const place = await (plan.value.is_set ? askForFolder() : askForPlace(name));
   if (place === null) return;
-  const begin = (told) => model.job("convert", { to, options: wanted, output: name }, told, { output: true });
-  const answer = await watched(status, "Converting", plan.value.nbytes, begin);
-  if (!answer) return fill(result, h("p", { class: "quiet" }, "Stopped; nothing was written."));
-  const { value, outputs, file, scratch } = answer;
-  const files = outputs.map((output) => ({ name: output.name, blob: assembled(output, file) }));
-  if (place) {
-    await keep(files, place);
-    discard(scratch);
-  } else {
-    await downloadAll(files);
-    // The browser copies them in the meantime, and does not report when it is done.
-    setTimeout(() => discard(scratch), 600_000);
+  const scratch = await reserve();
+  let wait = 0;
+  try {
+    const begin = (told) => model.job("convert", { to, options: wanted, output: name }, told, { output: scratch });
+    const answer = await watched(status, "Converting", plan.value.nbytes, begin);
+    if (!answer) return fill(result, h("p", { class: "quiet" }, "Stopped; nothing was written."));
+    const { outputs, file } = answer;
+    const files = outputs.map((output) => ({ name: output.name, blob: assembled(output, file) }));
+    if (place) {
+      await keep(files, place);
+    } else {
+      // The browser copies them in the meantime, and does not report when it is done.
+      wait = 600_000;
+      await downloadAll(files);
+    }
+    written(name, answer.value, files, result);
+  } finally {
+    if (wait > 0) setTimeout(() => discard(scratch), wait);
+    else await discard(scratch);
   }
+}
+
+// Shows what was written.
+function written(name, value, files, result) {
   const nbytes = files.reduce((sum, { blob }) => sum + blob.size, 0);
   const lines = (title, list) => list.length > 0 && [h("h3", {}, title), h("ul", {}, list.map((text) => h("li", {}, text)))];
   fill(

@@ -25,15 +25,22 @@ export function prepare() {
   compiled("modelfmt.wasm").catch(() => {});
 }
 
+function stopped() {
+  return new ModelError({ code: "stopped", text: "stopped" });
+}
+
 // Starts a worker with these files, { name, blob } or { name, url }. With `isForWork`, it gets all of the
-// code at once. `opening` may have a `signal` that aborts it, and callbacks for the stages, "code" and
-// "files", and for the bytes that are read.
+// code at once. `opening` may have a `signal` that aborts it, at once even while the code is fetched, and
+// callbacks for the stages, "code" and "files", and for the bytes that are read.
 async function connect(files, isForWork = false, { signal, onStage } = {}) {
+  if (signal?.aborted) throw stopped();
   const connection = new Connection(new Worker(new URL("worker.js", import.meta.url), { type: "module" }));
-  signal?.addEventListener("abort", () => connection.stop());
+  const aborted = new Promise((_, reject) => signal?.addEventListener("abort", () => reject(stopped())));
+  aborted.catch(() => connection.stop());
   try {
     onStage?.("code");
-    const [module, work] = await Promise.all([compiled("modelfmt.wasm"), isForWork ? compiled("modelfmt-work.wasm") : undefined]);
+    const code = Promise.all([compiled("modelfmt.wasm"), isForWork ? compiled("modelfmt-work.wasm") : undefined]);
+    const [module, work] = await Promise.race([code, aborted]);
     onStage?.("files");
     await connection.ask(null, {}, { module, work, files });
   } catch (error) {
@@ -55,24 +62,16 @@ export async function choose(files, opening = {}) {
 
 // Runs long work in a separate worker: { done, stop }. `done` resolves to { value, bytes, file }.
 export function job(files, operation, args, onProgress, more = {}) {
-  let stopped = false;
-  let connection = null;
+  const controller = new AbortController();
   const run = async () => {
-    connection = await connect(files, true);
-    if (stopped) throw new ModelError({ code: "stopped", text: "stopped" });
+    const connection = await connect(files, true, controller);
     try {
       return await connection.ask(operation, args, { onProgress, ...more });
     } finally {
       connection.stop();
     }
   };
-  return {
-    done: run(),
-    stop() {
-      stopped = true;
-      connection?.stop();
-    },
-  };
+  return { done: run(), stop: () => controller.abort() };
 }
 
 export class Model {
@@ -87,6 +86,9 @@ export class Model {
   // The secrets that open a sealed file, { passphrase, files }, only for the workers that open it.
   #keys;
   #connection;
+  // The jobs that run; none outlives the model.
+  #jobs = new Set();
+  #isClosed = false;
 
   static async open(files, name, keys, opening = {}) {
     const model = new Model();
@@ -117,22 +119,28 @@ export class Model {
     return this.#connection.ask(operation, args);
   }
 
-  job(operation, args, onProgress, more) {
-    return job(this.files, operation, { name: this.name, keys: this.#keys, ...args }, onProgress, more);
+  // Begins a job with the files of the model, and those that are `beside` it.
+  job(operation, args, onProgress, more, beside = []) {
+    const one = job([...this.files, ...beside], operation, { name: this.name, keys: this.#keys, ...args }, onProgress, more);
+    this.#jobs.add(one);
+    const forget = () => this.#jobs.delete(one);
+    one.done.then(forget, forget);
+    if (this.#isClosed) one.stop();
+    return one;
   }
 
   // Verifies, with several workers if that is worthwhile: { done, stop }.
   verify(args, onProgress) {
     const [jobs, of] = [[], args.level !== "full" ? 1 : workersFor(this.summary)];
-    let stopped = false;
+    let isStopped = false;
     const stop = () => {
-      stopped = true;
+      isStopped = true;
       for (const one of jobs) one.stop();
     };
     const begin = (more, beside, told) => {
-      if (stopped) throw new ModelError({ code: "stopped", text: "stopped" });
-      const files = [...this.files, ...Object.entries(beside).map(([name, blob]) => ({ name, blob }))];
-      const one = job(files, "verify", { name: this.name, keys: this.#keys, ...args, ...more }, told);
+      if (isStopped) throw stopped();
+      const files = Object.entries(beside).map(([name, blob]) => ({ name, blob }));
+      const one = this.job("verify", { ...args, ...more }, told, {}, files);
       jobs.push(one);
       return one.done;
     };
@@ -140,6 +148,8 @@ export class Model {
   }
 
   close() {
+    this.#isClosed = true;
     this.#connection.stop();
+    for (const one of this.#jobs) one.stop();
   }
 }

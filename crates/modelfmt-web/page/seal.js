@@ -39,7 +39,9 @@ function form(encryption, reopen, fail) {
   element.onsubmit = async (event) => {
     event.preventDefault();
     try {
-      await reopen({ passphrase: passphrase.value || null, files: await Promise.all(Array.from(files.files, text)) }, element);
+      const keys = await Promise.all(Array.from(files.files, text));
+      if (keys.length === 0 && !passphrase.value) throw new Error("Choose a key file, or give a passphrase.");
+      await reopen({ passphrase: passphrase.value || null, files: keys.length > 0 ? keys : null }, element);
     } catch (error) {
       fail(error);
     }

@@ -24,10 +24,12 @@ export function verify(element, model, tools) {
     fill(result);
     const started = performance.now();
     try {
-      const signed = await signedBy(signature.files[0] ?? beside?.blob, signers.files);
+      const chosen = signature.files[0] ?? beside?.blob;
+      const signed = await signedBy(chosen, signers.files);
       const total = (level.value === "full" ? model.summary.file_size : 0) + (signed ? model.summary.file_size : 0);
       const answer = await watched(status, "Verifying", total, (told) => model.verify({ level: level.value, ...signed }, told));
-      const unchecked = beside && !signed && h("p", { id: "unchecked" }, `${beside.name} was not looked at: give the public key of the signer.`);
+      const name = signature.files[0]?.name ?? beside?.name;
+      const unchecked = chosen && !signed && h("p", { id: "unchecked" }, `${name} was not looked at: give the public key of the signer.`);
       fill(result, answer ? [report(answer.value, level.value, performance.now() - started, model, tools), unchecked] : h("p", { class: "quiet" }, "Stopped."));
     } catch (error) {
       fill(result, h("p", { class: "problem" }, error.message));

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use modelfmt::convert::{Converted, Preset, Unsupported};
 use modelfmt::diff::DiffOptions;
 use modelfmt::modelfmt_core::source::{Share, Source as _};
-use modelfmt::{Conversion, DType, Execution, Format, OpenOptions, Target, VerifyLevel};
+use modelfmt::value::json::start;
+use modelfmt::{Conversion, DType, Execution, Format, OpenOptions, Target, Value as Tree, VerifyLevel};
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Options, Result, usage};
@@ -38,10 +39,14 @@ pub(crate) fn verify(args: &Args) -> Result {
     let name = args.need_text("name")?;
     let source = host::open(name).map_err(|source| modelfmt::Error::Open { path: name.into(), source })?;
     let options = options::opening(args)?;
-    let report = match args.text("signature") {
+    let report = match args.text_or_none("signature")? {
         Some(signature) => {
             let keys = keys::signers(args.get("signers"))?;
             options.verify_source_signed(name, Box::new(source), signature.as_bytes(), &keys, level, &work())
+        }
+        // Of several workers, only the one that reports gets the signature.
+        None if args.get("signers").is_some() && args.get("part").is_none() => {
+            return Err(usage("signers: their signature is needed too, as `signature`"));
         }
         None => {
             let files = Some(host::files(session::folder(name)));
@@ -71,15 +76,19 @@ fn share(args: &Args) -> Result<Share> {
     Ok(Share::whole(notes))
 }
 
-/// Returns the output of `modelfmt diff --norms --json`.
+/// Returns the output of `modelfmt diff --norms --json`, and as bytes a list with the beginnings of both values
+/// of each difference in the metadata, as JSON texts: JavaScript's numbers cannot represent every integer.
 #[inline(never)]
 pub(crate) fn diff(args: &Args) -> Result {
+    const MOST: usize = 200;
     let a = session::open(args.need_text("name")?, &options::opening(args)?)?;
     let b = session::open(args.need_text("other")?, &OpenOptions::new())?;
     let mut options = DiffOptions::default();
     options.norms = true;
     let diff = modelfmt::diff::diff_with(&a, &b, &options, &work())?;
-    Ok(Answer::text(serde_json::to_string(&diff)?))
+    let text = |value: &Option<Tree>| value.as_ref().map(|value| start(value, MOST));
+    let texts: Value = diff.metadata.iter().map(|one| json!([text(&one.a), text(&one.b)])).collect();
+    Ok(Answer::text(serde_json::to_string(&diff)?).with_bytes(texts.to_string().into_bytes()))
 }
 
 /// Lists the formats that can be written, with their extensions. Sets of other formats are made by

@@ -8,23 +8,36 @@ use modelfmt_keys::{PrivateKey, PublicKey};
 use serde_json::Value;
 
 use crate::answers::{Refusal, Result, usage};
+use crate::options::texts;
 
 /// Reads the requirements for a sealed file and the keys that open it: `passphrase`, a text, and `files`, the
-/// texts of key files.
+/// texts of key files. Anything else is an error, because a key that was ignored would be a demand that was
+/// dropped.
+#[inline(never)]
 pub(crate) fn access(given: &Value) -> Result<Access> {
-    let mut access = Access::new();
-    if let Some(text) = given.get("passphrase").and_then(Value::as_str) {
-        access = access.open_with(Passphrase::from_bytes(text.as_bytes()).map_err(refused)?);
+    const WRONG: &str = "keys: { passphrase, files } is needed: a text, a list of the texts of keys, or both";
+    let wrong = || usage(WRONG);
+    let mut access = None::<Access>;
+    for (key, value) in given.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+        let sum = access.take().unwrap_or_default();
+        access = Some(match (&**key, value) {
+            ("passphrase", Value::String(text)) => {
+                sum.open_with(Passphrase::from_bytes(text.as_bytes()).map_err(refused)?)
+            }
+            ("files", Value::Array(files)) if !files.is_empty() => {
+                files.iter().try_fold(sum, |sum, file| with(sum, file.as_str().ok_or_else(wrong)?))?
+            }
+            _ => return Err(wrong()),
+        });
     }
-    let files = given.get("files").and_then(Value::as_array).into_iter().flatten();
-    files.filter_map(Value::as_str).try_fold(access, with)
+    access.ok_or_else(wrong)
 }
 
 /// Reads the keys of signers from their texts.
 #[inline(never)]
 pub(crate) fn signers(given: Option<&Value>) -> Result<Vec<PublicKey>> {
-    let texts = given.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    texts.map(|text| PublicKey::from_pem(text).map_err(refused)).collect()
+    let texts = given.map(|given| texts("signers", given)).transpose()?.unwrap_or_default();
+    texts.iter().map(|text| PublicKey::from_pem(text).map_err(refused)).collect()
 }
 
 /// Adds the key in a file, whatever its purpose is.

@@ -48,6 +48,11 @@ impl Args {
         self.text(key).ok_or_else(|| usage(format!("{key}: a text is needed")))
     }
 
+    /// Returns a text on which trust depends: anything else in its place is an error, and never ignored.
+    pub(crate) fn text_or_none(&self, key: &str) -> Result<Option<&str>> {
+        self.get(key).map(|_| self.need_text(key)).transpose()
+    }
+
     pub(crate) fn need_size(&self, key: &str) -> Result<usize> {
         self.size(key).ok_or_else(|| usage(format!("{key}: a whole number is needed")))
     }
@@ -135,7 +140,7 @@ fn set(options: &mut ConvertOptions, key: &str, value: &Value) -> Result<()> {
     Ok(())
 }
 
-fn texts(key: &str, value: &Value) -> Result<Vec<String>> {
+pub(crate) fn texts(key: &str, value: &Value) -> Result<Vec<String>> {
     let texts = value.as_array().map(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
     let texts = texts.flatten().ok_or_else(|| usage(format!("{key}: a list of texts is needed")))?;
     Ok(texts.into_iter().map(str::to_owned).collect())

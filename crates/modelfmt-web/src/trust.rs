@@ -61,7 +61,8 @@ pub(crate) fn policy(args: &Args) -> Result {
     let name = args.text("policy_name").unwrap_or("the policy");
     let rules = Rules::parse(name.as_ref(), args.need_text("policy")?, &families, &key);
     let rules = rules.map_err(|error| usage(error.to_string()))?;
-    let place = match args.text("at") {
+    args.text_or_none("signature")?; // anything else than a text is an error
+    let place = match args.text_or_none("at")? {
         Some(at) => Place::from_text(at).map_err(|why| usage(format!("{at}: {why}")))?,
         None => Place::Nowhere,
     };

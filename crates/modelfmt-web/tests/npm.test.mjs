@@ -1,8 +1,9 @@
 // The npm package under Node. `cargo xtask web --test` builds it and runs this.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { basename, dirname, join, relative } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -148,6 +149,84 @@ test("a signature beside the file is verified", async () => {
   const { errors } = await model.verify({ signature, signers: [] });
   assert.match(errors.join(), /none was named/);
   model.close();
+});
+
+test("signatures and keys of another type are errors, and never ignored", async () => {
+  const path = demo();
+  const model = await open(pathToFileURL(path));
+  for (const args of [{ signers: ["x"] }, { signers: [] }, { signature: Buffer.from("{}"), signers: ["x"] }, { signature: 1 }, { signature: "{}", signers: "x" }, { signature: "{}", signers: [Buffer.from("x")] }]) {
+    for (const workers of [1, 2]) await assert.rejects(model.verify({ ...args, workers }), { code: "usage", message: /^sign(ature|ers): / }, JSON.stringify(args));
+  }
+  for (const args of [{ at: 1 }, { signature: Buffer.from("{}") }]) await assert.rejects(model.judge("default = 'allow'", args), { code: "usage", message: /: a text is needed$/ });
+  model.close();
+  const seal = join(TESTDATA, "seal");
+  const { sign } = JSON.parse(await readFile(join(seal, "vectors.json"), "utf8"));
+  const pem = (name) => `-----BEGIN PUBLIC KEY-----\n${Buffer.from(`302a300506032b6570032100${sign[name].public}`, "hex").toString("base64")}\n-----END PUBLIC KEY-----\n`;
+  const signed = (keys) => open(pathToFileURL(join(seal, "signed.apr")), { keys });
+  (await signed({ files: [pem("alice")] })).close();
+  await assert.rejects(signed({ files: [pem("mallory")] }), /sign/);
+  const wrong = [{ files: pem("mallory") }, { files: [Buffer.from(pem("mallory"))] }, { files: [undefined] }, { files: [] }, { passphrase: 5 }, { signers: [pem("mallory")] }, {}, [], [pem("mallory")], pem("mallory"), false];
+  for (const keys of wrong) await assert.rejects(signed(keys), { code: "usage", message: /^keys/ }, JSON.stringify(keys));
+});
+
+test("work that is aborted while its worker starts is not done", async () => {
+  const model = await open(slow(demo()), { name: "small.aero" });
+  const works = [{}, { workers: 2 }].map((options) => (signal) => model.verify({ ...options, signal }));
+  works.push((signal) => model.bom("spdx", { tensors: true, signal }));
+  for (const work of works) {
+    const controller = new AbortController();
+    const done = work(controller.signal);
+    controller.abort();
+    await assert.rejects(done, { name: "AbortError" });
+  }
+  model.close();
+});
+
+test("a conversion leaves no temporary file, however it ends", async () => {
+  const model = await open(pathToFileURL(demo()));
+  const [folder, usual] = [mkdtempSync(join(tmpdir(), "modelfmt-scratch-")), process.env.TMPDIR];
+  process.env.TMPDIR = folder;
+  try {
+    let during = 0;
+    const convert = (to, onProgress, signal) => model.convert(to, new WritableStream(), { onProgress, signal });
+    const controller = new AbortController();
+    const abort = () => {
+      during = readdirSync(folder).length;
+      controller.abort();
+    };
+    await assert.rejects(convert("safetensors", abort, controller.signal), { name: "AbortError" });
+    assert.equal(during, 1, "the temporary file");
+    assert.deepEqual(readdirSync(folder), []);
+    await convert("safetensors");
+    await assert.rejects(convert("mag"), { code: "unsupported" });
+    assert.deepEqual(readdirSync(folder), []);
+  } finally {
+    if (usual === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = usual;
+    rmSync(folder, { recursive: true });
+    model.close();
+  }
+});
+
+test("views of every kind are files, and what slice() may return", async () => {
+  const path = models().find((path) => path.endsWith(".gguf") && statSync(path).size % 2 === 0 && !path.includes("-of-"));
+  const bytes = readFileSync(path);
+  const expected = JSON.parse(await program(["inspect", "--json"], path));
+  const room = new Uint8Array(bytes.length + 16).fill(7);
+  room.set(bytes, 8);
+  const own = room.slice(8, 8 + bytes.length);
+  const views = [new Uint16Array(room.buffer, 8, bytes.length / 2), new DataView(room.buffer, 8, bytes.length), bytes, own.buffer];
+  const slices = [
+    (from, to) => new DataView(own.buffer, from, to - from),
+    (from, to) => new Int8Array(own.buffer, from, to - from),
+    (from, to) => own.slice(from, to).buffer,
+    (from, to) => new Blob([own.slice(from, to)]),
+  ];
+  for (const source of [...views, ...slices.map((slice) => ({ byteLength: own.length, slice }))]) {
+    const model = await open(source, { name: basename(path) });
+    assert.deepEqual(await model.inspect(), expected);
+    model.close();
+  }
 });
 
 test("a proof says what the program says", async () => {

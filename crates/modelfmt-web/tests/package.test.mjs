@@ -68,6 +68,11 @@ test("a page imports browser.js as it is: blobs, addresses, sets by address", as
         const writable = new WritableStream({ write: (chunk) => void chunks.push(chunk) });
         const converted = await local.convert("safetensors", writable, { include: ["*.norm.*"] });
         const again = await open(new Blob(chunks));
+        const controller = new AbortController();
+        const options = { onProgress: () => controller.abort(), signal: controller.signal };
+        const stopped = await local.convert("safetensors", new WritableStream(), options).catch(({ name }) => name);
+        const left = [];
+        for await (const name of (await navigator.storage.getDirectory()).keys()) left.push(name);
         const of = await open(setAddress);
         const refused = await of.read("no such tensor").catch(({ name, code }) => [name, code]);
         const result = {
@@ -77,6 +82,7 @@ test("a page imports browser.js as it is: blobs, addresses, sets by address", as
           converted: [converted.to, converted.tensors],
           set: await of.inspect(),
           refused,
+          stopped: [stopped, left],
         };
         for (const open of [remote, local, again, of]) open.close();
         return result;
@@ -89,6 +95,7 @@ test("a page imports browser.js as it is: blobs, addresses, sets by address", as
     assert.deepEqual(seen.converted, ["safetensors", 4]);
     assert.deepEqual(seen.set, JSON.parse(await program(["inspect", "--json"], join(TESTDATA, set))));
     assert.equal(seen.refused[0], "ModelError");
+    assert.deepEqual(seen.stopped, ["AbortError", []], "no temporary file is left");
     assert.deepEqual(browser.problems, []);
   } finally {
     await browser.close();

@@ -256,13 +256,74 @@ test("models of several files are those of the program, into a folder or as down
   await page.waitForFunction(() => document.querySelector("#convert:enabled") && document.querySelector("#written"));
   const written = await inFolder();
   assert.deepEqual(written.map(([name]) => name), [1, 2, 3].map((n) => `${stem}-0000${n}-of-00003.gguf`));
-  // Existing files are not overwritten.
+  // Existing files are not overwritten, and what was to be written is not kept.
+  const before = await stored(page);
   await page.click("#convert");
   await page.waitForSelector("#converted .problem");
   assert.match(await page.textContent("#converted"), /in that folder already/);
   assert.deepEqual(await inFolder(), written);
+  assert.deepEqual(await stored(page), before);
   await page.close();
 });
+
+// Returns the names of the files in the storage of the page.
+async function stored(page) {
+  return page.evaluate(async () => {
+    const names = [];
+    for await (const name of (await navigator.storage.getDirectory()).keys()) names.push(name);
+    return names.sort();
+  });
+}
+
+test("a page leaves alone what another page still saves, and removes what nobody uses", async () => {
+  const page = await browser.page();
+  await keepOffers(page);
+  const put = (name) => page.evaluate(async (name) => void (await (await navigator.storage.getDirectory()).getFileHandle(name, { create: true })), name);
+  // Of files that nobody uses, one comes before the file in use and one after it, in any order.
+  await put("modelfmt-!");
+  assert.equal(await give(page, [demo()]), null);
+  await page.click("#tab-convert");
+  await page.selectOption("#to", "safetensors");
+  await page.click("#convert");
+  await page.waitForSelector("#written");
+  await put("modelfmt-~");
+  const other = await browser.page();
+  await other.waitForFunction(async () => {
+    for await (const name of (await navigator.storage.getDirectory()).keys()) if (/^modelfmt-[!~]$/.test(name)) return false;
+    return true;
+  });
+  const size = await page.evaluate(async () => (await globalThis.offered.arrayBuffer()).byteLength);
+  assert.ok(size > 1_000_000, `${size} bytes`);
+  await Promise.all([page.close(), other.close()]);
+});
+
+test("Stop ends a job whose worker still starts, and no job outlives its model", async () => {
+  const page = await browser.page();
+  const release = await holdCode(page);
+  assert.equal(await give(page, [demo()]), null);
+  await page.click("#tab-verify");
+  const begin = async () => {
+    const [worker] = await Promise.all([page.waitForEvent("worker"), page.click("#verify")]);
+    return { closed: worker.waitForEvent("close") };
+  };
+  const stopped = await begin();
+  await page.click(".progress button");
+  await stopped.closed;
+  await page.waitForFunction(() => document.querySelector("#report").textContent === "Stopped.");
+  const left = await begin();
+  assert.equal(await give(page, [join(TESTDATA, "safetensors/dtypes.safetensors")]), null);
+  await left.closed;
+  release();
+  await page.close();
+});
+
+// Holds back the module for jobs until the returned function is called.
+async function holdCode(page) {
+  let release;
+  const held = new Promise((resolve) => (release = resolve));
+  await page.route("**/modelfmt-work.wasm", async (route) => (await held, route.continue()));
+  return release;
+}
 
 test("a signature beside the file is checked by the key of the signer", async () => {
   const page = await browser.page();
@@ -284,6 +345,17 @@ test("a signature beside the file is checked by the key of the signer", async ()
   await open(null);
   assert.equal((await look(null)).signature, undefined);
   assert.match(await page.textContent("#unchecked"), /^signed\.aero\.sig was not looked at/);
+  // The same for a signature that is chosen by hand.
+  copyFileSync(`${file}.sig`, join(folder, "by-hand.sig"));
+  assert.equal(await give(page, [file]), null);
+  await page.click("#tab-verify");
+  await look(null);
+  assert.equal(await page.locator("#unchecked").count(), 0);
+  await page.click("#beside summary");
+  await page.setInputFiles("#signature", join(folder, "by-hand.sig"));
+  assert.equal((await look(null)).signature, undefined);
+  assert.match(await page.textContent("#unchecked"), /^by-hand\.sig was not looked at/);
+  await open(null);
   const good = await look(own);
   assert.deepEqual([good.signature, good.digests], ["ok", "ok"]);
   assert.deepEqual(await page.locator("#verdict.good").count(), 1);
@@ -314,6 +386,49 @@ test("two models are compared as the program compares them", async () => {
   assert.deepEqual(rows.map(([name]) => name), changed.map(({ name }) => name));
   assert.equal(rows.length, 4);
   assert.ok(rows.every((row) => row.length === 7 && row.every((cell) => cell !== "")), "the norms too");
+  await page.close();
+});
+
+test("only the model that was chosen last is compared, and it is named", async () => {
+  const page = await browser.page();
+  const release = await holdCode(page);
+  const [a, b, same] = [demo(), join(folder, "differs.safetensors"), join(folder, "same.aero")];
+  execFileSync(PROGRAM, ["convert", a, b, "--quiet", "--cast", "*.norm.*=f16"]);
+  copyFileSync(a, same);
+  assert.equal(await give(page, [a]), null);
+  await page.click("#tab-compare");
+  const begun = [];
+  page.on("worker", (worker) => begun.push(worker));
+  await page.setInputFiles("#other", [b]);
+  // One worker finds the model among the files, and the next compares.
+  while (begun.length < 2) await page.waitForEvent("worker");
+  const first = begun[1].waitForEvent("close");
+  await page.setInputFiles("#other", [same]);
+  await first;
+  release();
+  await page.waitForSelector("#compared");
+  assert.equal(await page.textContent("#compared"), "Both are the same.");
+  assert.equal(await page.textContent("#compared-with"), "The other model: same.aero");
+  await page.close();
+});
+
+test("integers of metadata are compared with all of their digits", async () => {
+  const page = await browser.page();
+  const paths = [3n, 2n].map((last) => {
+    const path = join(folder, `large-${last}.gguf`);
+    const text = (text) => Buffer.concat([number(8, BigInt(text.length)), Buffer.from(text)]);
+    const number = (size, value) => Buffer.from(BigUint64Array.of(value).buffer, 0, size);
+    const key = Buffer.concat([text("test.number"), number(4, 10n), number(8, 9007199254740990n + last)]);
+    const tensor = Buffer.concat([text("w"), number(4, 1n), number(8, 8n), number(4, 0n), number(8, 0n)]);
+    const head = Buffer.concat([Buffer.from("GGUF"), number(4, 3n), number(8, 1n), number(8, 1n), key, tensor]);
+    writeFileSync(path, Buffer.concat([head, Buffer.alloc((32 - (head.length % 32)) % 32), Buffer.alloc(32)]));
+    return path;
+  });
+  assert.equal(await give(page, [paths[0]]), null);
+  await page.click("#tab-compare");
+  await page.setInputFiles("#other", [paths[1]]);
+  await page.waitForSelector("#compared");
+  assert.deepEqual(await page.locator("#differences .names li").allTextContents(), ["test.number: 9007199254740993 → 9007199254740992"]);
   await page.close();
 });
 
@@ -455,6 +570,10 @@ test("a sealed file shows its signers, and opens with a key that stays here", as
   assert.equal(await give(page, [join(seal, "encrypted-passphrase.apr")]), null);
   await page.click("#tab-overview");
   assert.match(await unseal([], "wrong"), /no key|passphrase|opens/i);
+  await page.fill("#passphrase", "");
+  await page.setInputFiles("#keys", []);
+  await page.click("#unseal");
+  await page.waitForFunction(() => /Choose a key file, or give a passphrase/.test(document.querySelector("#problem").textContent));
   await page.close();
 });
 

@@ -6,6 +6,8 @@ const signed0 = "";
 export async function use(blob: Blob, writable: WritableStream<Uint8Array>): Promise<number> {
   const model: Model = await open(blob, { name: "a.gguf", files: { "b.gguf": new Uint8Array(8) } });
   const other = await open({ byteLength: 8, slice: async (start: number, end: number) => new ArrayBuffer(end - start) });
+  const view = await open({ byteLength: 8, slice: (start: number, end: number) => new DataView(new ArrayBuffer(8), start, end - start) });
+  view.close();
   const tensors: Tensor[] = await model.tensors({ query: "*.weight", from: 0, count: 10 });
   const part: Values = await model.read("a", "0:4,:8", { verify: true });
   const same: Values = await model.read("a", [[0, 4], null, 3], { float: true });

@@ -175,6 +175,20 @@ def of_numpy(dtype: np.dtype[Any]) -> str | None:
     return _OF_NUMPY.get(name) or _PACKED_OF_NUMPY.get(name)
 
 
+# Names of integers that numpy has too, where they count bytes and ours count bits: "i8" is its int64.
+_AMBIGUOUS = frozenset(sign + digit for sign in "iu" for digit in "1248")
+
+
+def refuse_ambiguous(dtype: Any) -> None:
+    """An error for a name that means another type to numpy, where both names are accepted."""
+    if not isinstance(dtype, str) or dtype not in _AMBIGUOUS:
+        return
+    wide = np.dtype(dtype).name
+    both = [NUMPY[dtype].name, wide] if dtype in NUMPY else [wide]
+    names = " or ".join(f'"{name}"' for name in both)
+    raise usage(f'dtype="{dtype}" counts bits here and bytes in numpy: give {names}')
+
+
 def name_of(dtype: Any) -> str:
     """Our name, or another usual one, for a type: text, or a type of numpy, ml_dtypes or torch."""
     if isinstance(dtype, str):

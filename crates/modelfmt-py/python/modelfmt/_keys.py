@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from . import _modelfmt
+from . import _modelfmt, _opening
 from ._content import local
 from ._errors import usage
 from ._keywords import checked
@@ -117,9 +117,9 @@ def sign(
         "ignore": [ignore] if isinstance(ignore, str) else list(ignore),
         "revision": revision,
     }
-    opening = {"identity": identity, "passphrase": passphrase, "raw_key": raw_key, "policy": policy}
+    opening = _opening.given({"identity": identity, "passphrase": passphrase, "raw_key": raw_key, "policy": policy})
     told = callback(progress, "signing")
-    return Signed(**_modelfmt.sign(file, key, _said(given), _said(opening), told))
+    return Signed(**_modelfmt.sign(file, key, _said(given), opening, told))
 
 
 def _said(options: dict[str, Any]) -> dict[str, Any]:

@@ -149,6 +149,7 @@ def _as_numpy(tensor: Tensor, dtype: Any) -> _dtypes.Array:
 
 def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """A type by numpy's name or by ours."""
+    _dtypes.refuse_ambiguous(dtype)
     if isinstance(dtype, str) and dtype in _dtypes.NATIVE:
         return np.dtype(_dtypes.NATIVE[dtype].typestr)
     if isinstance(dtype, str) and dtype in _dtypes.EXTENDED:

@@ -67,7 +67,7 @@ class Opening(Requests, total=False):
 _SECRETS = ("identity", "passphrase", "raw_key")
 
 
-_DEFAULTS = {"cache": True}
+_DEFAULTS = {"cache": True, "allow_instance_credentials": False, "allow_private_redirects": False}
 
 
 def is_url(path: Any) -> bool:
@@ -86,7 +86,7 @@ atexit.register(_at_exit)
 
 def given(opening: Opening) -> dict[str, Any]:
     """The keywords that are not at their defaults."""
-    return {name: value for name, value in opening.items() if value is not None and value is not _DEFAULTS.get(name, False)}
+    return {name: value for name, value in opening.items() if value is not None and value is not _DEFAULTS.get(name)}
 
 
 def requests(opening: Opening | Requests) -> dict[str, Any]:

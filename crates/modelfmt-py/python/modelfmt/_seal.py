@@ -19,7 +19,7 @@ def seal(
     source: Path | Content | Model,
     path: Path,
     *,
-    recipients: Key | Sequence[Key] = (),
+    recipients: Key | Sequence[Key] | None = None,
     passphrase: str | bytes | None = None,
     raw_key: bytes | None = None,
     key_id: str | None = None,

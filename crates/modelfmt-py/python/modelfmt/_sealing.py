@@ -16,7 +16,7 @@ class Seal:
     """Who can open an encrypted APR2 file. Each way that you give opens it by itself."""
 
     #: The public keys of people who can open it (X25519).
-    recipients: Key | Sequence[Key] = ()
+    recipients: Key | Sequence[Key] | None = None
     #: A passphrase that opens it.
     passphrase: str | bytes | None = field(default=None, repr=False)
     #: A key of 32 bytes that opens it, and an id that the file shows, such as the key's name in a key
@@ -37,7 +37,7 @@ def sealing(seal: Seal | None, sign: Key | Sequence[Key] | None, revision: int |
         raise usage("revision is what a signer vouches for: give sign= too")
     given: dict[str, Any] = {"sign": sign, "revision": revision}
     if seal is not None:
-        if not seal.recipients and seal.passphrase is None and seal.raw_key is None:
+        if seal.recipients is None and seal.passphrase is None and seal.raw_key is None:
             raise usage("nobody could open the file: give recipients=, passphrase= or raw_key=")
         if seal.key_id is not None and seal.raw_key is None:
             raise usage("key_id is the name of a raw_key: give raw_key= too")

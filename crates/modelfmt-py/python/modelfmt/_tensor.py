@@ -157,6 +157,7 @@ class Tensor:
         return self.raw().reshape(self._block_shape())
 
     def _numpy_as(self, dtype: npt.DTypeLike | str) -> Array:
+        _dtypes.refuse_ambiguous(dtype)
         if isinstance(dtype, str) and (dtype in NATIVE or dtype in EXTENDED):
             return self.to(dtype).numpy()
         try:

@@ -127,7 +127,9 @@ def load_model(
     Nothing has been changed then.
     """
     model = opened(path, opening, verify=verify)
-    names = {name: place for place, name in enumerate(model.native().names())}
+    native = model.native()
+    # A tensor that is only declared has no values to load, so its name counts as missing.
+    names = {name: place for place, name in enumerate(native.names()) if native.info(place)[4]}
     tensor_type = _torch().Tensor
     own = {name: one for name, one in module.state_dict(keep_vars=True).items() if isinstance(one, tensor_type)}
     apart = _apart(own, names, assign)
