@@ -13,7 +13,7 @@ use modelfmt_rules::wording::Note;
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 use crate::lora::Stage::{AfterMap, BeforeMap};
 #[cfg(not(target_arch = "wasm32"))]
-use crate::lora::{Maps, Stage, merged};
+use crate::lora::{Maps, Merged, Stage, merged};
 #[cfg(all(feature = "gguf", not(target_arch = "wasm32")))]
 use crate::mapping::is_gguf;
 use crate::mapping::{Restored, Takes};
@@ -71,15 +71,16 @@ pub fn derived<'m>(
     let maps = Maps {
         named: &|base: &Model, adapter: &Model| gguf_of_adapter::named_as_in(base, adapter, options),
         made: &|base: &Model| gguf_of_hub::made(base, options),
+        has_input_rows: &|base: &Model| gguf_of_hub::has_input_rows(base, options),
     };
     let stage = if will_map { BeforeMap } else { Stage::Only };
-    let (model, notes) = merged(model, stage, options, maps)?;
+    let Merged { model, names, notes } = merged(model, stage, options, maps)?;
     let changed = changed(&model, options, false);
     let mut derived = Derived { changed, notes, ..Derived::same(model) };
-    let (mapped, notes) = gguf_of_hub::map(&derived.model, target, options)?;
+    let (mapped, notes) = gguf_of_hub::map(&derived.model, target, options, &names)?;
     derived.notes.extend(notes);
     if let Cow::Owned(mapped) = mapped {
-        let (mapped, notes) = merged(Cow::Owned(mapped), AfterMap, options, maps)?;
+        let Merged { model: mapped, notes, .. } = merged(Cow::Owned(mapped), AfterMap, options, maps)?;
         if !notes.is_empty() {
             derived.changed.extend(self::changed(&mapped, options, true));
         }
@@ -101,7 +102,7 @@ pub fn derived<'m>(
     _: bool,
     options: &ConvertOptions,
 ) -> Result<Derived<'m>> {
-    let (model, notes) = merged(model, Stage::Only, options, Maps::NONE)?;
+    let Merged { model, notes, .. } = merged(model, Stage::Only, options, Maps::NONE)?;
     let changed = changed(&model, options, false);
     Ok(Derived { changed, notes, ..Derived::same(model) })
 }
@@ -147,10 +148,12 @@ fn changed(model: &Model, options: &ConvertOptions, by_sums: bool) -> BTreeSet<S
 pub fn restored<'m>(model: &'m Model, options: &ConvertOptions) -> Result<(Cow<'m, Model>, Restored)> {
     let maps = Maps {
         named: &|base: &Model, adapter: &Model| gguf_of_adapter::named_as_in(base, adapter, options),
+        has_input_rows: &|base: &Model| gguf_of_hub::has_input_rows(base, options),
         ..Maps::NONE // the base has the names that it is written with
     };
-    let (mut weights, mut notes) = merged(Cow::Borrowed(model), Stage::Only, options, maps)?;
-    let beside = if is_gguf(model.format()) { None } else { hub_of_hub::restore(model, options)? };
+    let merged = merged(Cow::Borrowed(model), Stage::Only, options, maps)?;
+    let Merged { model: mut weights, names, mut notes } = merged;
+    let beside = if is_gguf(model.format()) { None } else { hub_of_hub::restore(model, options, &names)? };
     let mut restored = match beside {
         Some(restored) => restored,
         None => hub_of_gguf::restore(&mut weights, options)?,

@@ -2,7 +2,7 @@
 //! (`modelfmt_hub`).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use modelfmt_core::author::Shortened;
 use modelfmt_core::value::Value;
@@ -16,7 +16,7 @@ use modelfmt_model::model::mapped::Computed;
 use modelfmt_rules::options::ConvertOptions;
 use modelfmt_rules::wording::{Choice, Note};
 
-use crate::lora::Made;
+use crate::lora::{HasInputRows, Made};
 use crate::mapping::{NONE, Takes, is_gguf};
 use crate::maps::{head, read_map};
 use crate::tokenizer::gguf as tokenizer;
@@ -26,11 +26,13 @@ use crate::{block_scales, extra_keys, gguf_of_adapter};
 const CONFIG: &str = "config.json";
 
 /// Returns the model to convert, and notes. For a hub folder or a PEFT adapter that becomes a GGUF, this is
-/// the model that the family's map computes. Otherwise it is the model itself.
+/// the model that the family's map computes. Otherwise it is the model itself. `changed` names the tensors
+/// that adapters have changed; none of them may be left out.
 pub(crate) fn map<'m>(
     model: &'m Model,
     target: Format,
     options: &ConvertOptions,
+    changed: &BTreeSet<String>,
 ) -> Result<(Cow<'m, Model>, Vec<Note>)> {
     let as_it_is = || Ok((Cow::Borrowed(model), Vec::new()));
     let asked = options.tensors.map.as_deref();
@@ -51,7 +53,7 @@ pub(crate) fn map<'m>(
     let folder = Folder { model };
     let Some(config) = folder.config(asked)? else { return as_it_is() };
     let Some(map) = folder.map(asked, &config)? else { return as_it_is() };
-    let (mapped, notes) = folder.mapped(&map, &config, options.metadata.pre.as_deref())?;
+    let (mapped, notes) = folder.mapped((&map, &config), options.metadata.pre.as_deref(), changed)?;
     Ok((Cow::Owned(mapped), notes))
 }
 
@@ -91,6 +93,16 @@ pub(crate) fn made(model: &Model, options: &ConvertOptions) -> Result<Option<Mad
     Ok(Some(Made { architecture: map.architecture().to_owned(), tensors }))
 }
 
+/// Returns a function that says whether a weight of a hub folder has inputs as rows; `None` for another model,
+/// and for a family without a map.
+pub(crate) fn has_input_rows(model: &Model, options: &ConvertOptions) -> Option<Box<HasInputRows>> {
+    let asked = options.tensors.map.as_deref().filter(|asked| *asked != NONE);
+    let folder = Folder { model };
+    let config = folder.config(asked).ok()??;
+    let map = folder.map(asked, &config).ok()??;
+    Some(Box::new(move |name| map.has_input_rows(&config, name)))
+}
+
 /// Returns the model that a map computes from a hub folder, with names, shapes and metadata as in a GGUF, and
 /// notes about it. Values are computed when they are read. `map` is a family, or the name or path of a map.
 ///
@@ -100,7 +112,7 @@ pub(crate) fn made(model: &Model, options: &ConvertOptions) -> Result<Option<Mad
 pub fn mapped(model: &Model, map: &str) -> Result<(Model, Vec<Note>)> {
     let mut options = ConvertOptions::default();
     options.tensors.map = Some(map.to_owned());
-    let (model, notes) = self::map(model, Format::Gguf, &options)?;
+    let (model, notes) = self::map(model, Format::Gguf, &options, &BTreeSet::new())?;
     Ok((model.into_owned(), notes))
 }
 
@@ -110,11 +122,20 @@ pub fn mapped(model: &Model, map: &str) -> Result<(Model, Vec<Note>)> {
 /// # Errors
 /// [`Error::Unmapped`] if the map does not fit the model.
 pub fn as_gguf(model: &Model) -> Result<Option<(Model, Vec<Note>)>> {
-    let (mapped, notes) = map(model, Format::Gguf, &ConvertOptions::default())?;
+    let (mapped, notes) = map(model, Format::Gguf, &ConvertOptions::default(), &BTreeSet::new())?;
     Ok(match mapped {
         Cow::Owned(mapped) => Some((mapped, notes)),
         Cow::Borrowed(_) => None,
     })
+}
+
+/// What to do if an adapter changes an output matrix that is not used.
+pub(crate) const UNTIE: &str = ": config.json says with `tie_word_embeddings` that the output is the table of embeddings; \
+                                set it to false there to give the model an output matrix of its own";
+
+/// Checks whether this is the name of the output matrix.
+pub(crate) fn is_head(name: &str) -> bool {
+    name == "lm_head.weight" || name.ends_with(".lm_head.weight")
 }
 
 /// Returns the key that states the type of most values of the matrices, as llama.cpp's own conversion does.
@@ -189,7 +210,12 @@ impl Folder<'_> {
     }
 
     /// Returns the model that the map computes, and notes about it.
-    fn mapped(&self, map: &Map, config: &Config, pre: Option<&str>) -> Result<(Model, Vec<Note>)> {
+    fn mapped(
+        &self,
+        (map, config): (&Map, &Config),
+        pre: Option<&str>,
+        changed: &BTreeSet<String>,
+    ) -> Result<(Model, Vec<Note>)> {
         let model = self.model;
         model.open_all()?;
         let count = model.tensor_count().saturating_sub(block_scales::count_of_scales(model));
@@ -207,12 +233,27 @@ impl Folder<'_> {
             map.name()
         ))];
         let (mut keys, left_out) = (mapped.keys.clone(), &mapped.left_out);
+        if let Some(lost) = left_out.iter().find(|name| changed.contains(*name)) {
+            let help = if map.is_tied(config) && is_head(lost) { UNTIE } else { "" };
+            return Err(self.failed(&format!(
+                "an adapter changes {:?}, and the map {} leaves this tensor out, so the change would be lost{help}",
+                Shortened(lost),
+                map.name()
+            )));
+        }
         if let [first, others @ ..] = &left_out[..] {
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
             notes.push(Note::from(format!("the map leaves out {:?}{more}", Shortened(first))));
         }
         notes.extend(mapped.notes.iter().cloned().map(Note::from));
-        if let Some(text) = self.sidecar(POOLING)?.filter(|_| map.pools()) {
+        let states_pooling = self.sidecar(POOLING)?;
+        if states_pooling.is_some() && !map.pools() {
+            notes.push(Note::from(format!(
+                "{POOLING} is left out, because the map {} is not for models that embed texts",
+                map.name()
+            )));
+        }
+        if let Some(text) = states_pooling.filter(|_| map.pools()) {
             match pooling(&text).map_err(|error| self.failed(&error))? {
                 Some(kind) => keys.push((format!("{}.pooling_type", map.architecture()), kind)),
                 None => notes.push(Note::from(format!(
@@ -221,9 +262,10 @@ impl Folder<'_> {
             }
         }
         keys.extend(stated_type(&mapped.tensors));
-        let (of_tokenizer, about_it) = tokenizer::keys(model, config, &mapped.tensors, pre)?;
+        let name = self.name();
+        let (of_tokenizer, about_it) = tokenizer::keys(model, config, &mapped.tensors, pre, name.as_deref())?;
         notes.extend(about_it);
-        if let Some(name) = self.name().filter(|name| tokenizer::is_name(name, &of_tokenizer)) {
+        if let Some(name) = name.filter(|name| tokenizer::is_name(name, &of_tokenizer)) {
             keys.push(("general.name".to_owned(), Key::Text(name)));
         }
         keys.extend(of_tokenizer);

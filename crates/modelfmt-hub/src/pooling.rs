@@ -10,6 +10,9 @@ pub const POOLING: &str = "1_Pooling/config.json";
 /// The value of llama.cpp's key for each flag of that file.
 const KINDS: [(&str, u32); 3] =
     [("pooling_mode_mean_tokens", 1), ("pooling_mode_cls_token", 2), ("pooling_mode_lasttoken", 3)];
+/// The text that newer versions of the library write instead of flags, and its values.
+const MODE: &str = "pooling_mode";
+const MODES: [(&str, u32); 3] = [("mean", 1), ("cls", 2), ("lasttoken", 3)];
 /// The prefix of the names of all flags.
 const FLAGS: &str = "pooling_mode_";
 
@@ -21,7 +24,10 @@ const FLAGS: &str = "pooling_mode_";
 pub fn pooling(text: &[u8]) -> Result<Option<Key>, MapError> {
     let object = json::parse_object(text).map_err(|error| MapError::Config(format!("{POOLING}: {error}")))?;
     let is_set = |(name, value): &(&str, &Value)| name.starts_with(FLAGS) && value.as_bool() == Some(true);
-    let mut flags = object.iter().filter(is_set).map(|(name, _)| name);
+    let mut flags = object.iter().filter(is_set).map(|(name, _)| name).peekable();
+    if let (None, Some(mode)) = (flags.peek(), object.get(MODE).and_then(Value::as_str)) {
+        return Ok(MODES.iter().find(|(name, _)| *name == mode).map(|(_, kind)| Key::U32(*kind)));
+    }
     let (Some(flag), None) = (flags.next(), flags.next()) else { return Ok(None) };
     Ok(KINDS.iter().find(|(name, _)| *name == flag).map(|(_, kind)| Key::U32(*kind)))
 }
@@ -37,6 +43,8 @@ mod tests {
             (r#"{"pooling_mode_cls_token": true}"#, Some(2)),
             (r#"{"pooling_mode_lasttoken": true, "include_prompt": true}"#, Some(3)),
             (r#"{"pooling_mode_max_tokens": true}"#, None),
+            (r#"{"pooling_mode": "lasttoken"}"#, Some(3)),
+            (r#"{"pooling_mode": "max"}"#, None),
             (r#"{"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true}"#, None),
             ("{}", None),
         ] {

@@ -65,7 +65,7 @@ pub(crate) struct Checkpoint {
 /// How many times as long as the pickle all names together may be. The pickle can share keys, but names are
 /// not shared.
 const NAMES_PER_BYTE: u64 = 16;
-/// How many values may be visited per byte of the pickle.
+/// How many values may be visited per byte of the pickle. The members of a value that is visited count, too.
 const VISITS_PER_BYTE: u64 = 16;
 /// The minimum number of bytes that a tensor takes in the pickle, unless it is in a container that is shared.
 const MIN_TENSOR_LEN: u64 = 4;
@@ -119,6 +119,7 @@ pub(crate) fn read(
         most_tensors: (len / MIN_TENSOR_LEN).saturating_add(SPARE_TENSORS),
         name_bytes: (0, len.saturating_mul(NAMES_PER_BYTE).saturating_add(SPARE_NAMES)),
         entries: 0,
+        text_bytes: 0,
         is_cut: false,
         visits: 0,
         most_visits: len.saturating_mul(VISITS_PER_BYTE).saturating_add(SPARE_VISITS),
@@ -231,9 +232,11 @@ struct Walk<'a> {
     name_bytes: (u64, u64),
     /// The number of metadata values so far.
     entries: u64,
+    /// The number of bytes of all texts in them. A shared text is copied each time.
+    text_bytes: u64,
     /// Whether some metadata values were left out because of a limit.
     is_cut: bool,
-    /// The number of visits to values. A shared list is visited each time.
+    /// The number of visits to values and their members. A shared list is visited each time.
     visits: u64,
     most_visits: u64,
 }
@@ -316,10 +319,16 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
+    /// Counts visits to values.
+    fn visit(&mut self, count: usize) -> Result<()> {
+        self.visits = self.visits.saturating_add(count as u64);
+        Limits::check("the number of values that a pickle repeats", self.visits, self.most_visits)?;
+        Ok(())
+    }
+
     /// Visits the content of a value that holds tensors.
     fn inside(&mut self, id: Id, depth: u64) -> Result<()> {
-        self.visits = self.visits.saturating_add(1);
-        Limits::check("the number of values that a pickle repeats", self.visits, self.most_visits)?;
+        self.visit(self.values.breadth(id).saturating_add(1))?;
         if depth >= self.limits.depth {
             return Err(self.refuse(Fault::Depth(self.limits.depth)));
         }
@@ -459,15 +468,10 @@ impl<'a> Walk<'a> {
     fn value(&mut self, id: Id, depth: u64) -> Option<Value> {
         self.entries = self.entries.saturating_add(1);
         if self.entries > self.limits.entries || depth >= self.limits.depth {
-            if !std::mem::replace(&mut self.is_cut, true) {
-                let (entries, depth) = (self.limits.entries, self.limits.depth);
-                let text = format!(
-                    "{}: values beside tensors are left out, of which there are more than {entries}, or which nest more than {depth} levels deep",
-                    self.part
-                );
-                self.found.warnings.push(text);
-            }
-            return None;
+            let (entries, depth) = (self.limits.entries, self.limits.depth);
+            return self.cut(&format!(
+                "of which there are more than {entries}, or which nest more than {depth} levels deep"
+            ));
         }
         let values = self.values;
         let inner = depth.saturating_add(1);
@@ -477,7 +481,7 @@ impl<'a> Walk<'a> {
             Node::Int(number) => number.into(),
             Node::Wide(number) => (*values.wides.get(number as usize)?).into(),
             Node::Float(number) => number.into(),
-            Node::Text(_) | Node::Made(_) => values.text(id)?.into(),
+            Node::Text(_) | Node::Made(_) => self.copied(values.text(id)?)?.into(),
             Node::Tuple(_) | Node::List(_) => self.list(values.members(id)?, inner)?,
             Node::Dict(_) => self.dict(id, inner)?,
             Node::Call(_) => {
@@ -497,6 +501,37 @@ impl<'a> Walk<'a> {
         })
     }
 
+    /// Leaves a value out. The first time, this adds a warning that says why.
+    fn cut<T>(&mut self, why: &str) -> Option<T> {
+        if !std::mem::replace(&mut self.is_cut, true) {
+            let text = format!("{}: values beside tensors are left out, {why}", self.part);
+            self.found.warnings.push(text);
+        }
+        None
+    }
+
+    /// Copies a text for a plain value. Returns `None` if all texts together would become too long.
+    fn copied(&mut self, text: &str) -> Option<String> {
+        let most = self.name_bytes.1;
+        self.text_bytes = self.text_bytes.saturating_add(text.len() as u64);
+        if self.text_bytes > most {
+            return self.cut(&format!("whose texts together have more than {most} bytes"));
+        }
+        Some(text.to_owned())
+    }
+
+    /// Joins texts for a plain value. Returns `None` if all texts together would become too long.
+    fn joined<T: AsRef<str>>(&mut self, texts: &[T], separator: &str) -> Option<String> {
+        let mut joined = String::new();
+        for (number, text) in texts.iter().enumerate() {
+            if number > 0 {
+                joined.push_str(separator);
+            }
+            joined.push_str(&self.copied(text.as_ref())?);
+        }
+        Some(joined)
+    }
+
     fn list(&mut self, members: &[Id], depth: u64) -> Option<Value> {
         let mut list = List::new();
         for &member in members {
@@ -507,9 +542,18 @@ impl<'a> Walk<'a> {
 
     fn dict(&mut self, id: Id, depth: u64) -> Option<Value> {
         let mut object = Object::new();
-        for (key, value) in self.values.items(id)? {
-            if let Some((key, value)) = self.key(key).zip(self.value(value, depth)) {
-                object.insert(key.into_owned(), value);
+        let items = self.values.items(id)?;
+        // What a list of pairs holds beside pairs was read as well.
+        let others = self.values.breadth(id).saturating_sub(items.len());
+        self.entries = self.entries.saturating_add(others as u64);
+        for (key, value) in items {
+            if self.entries > self.limits.entries {
+                break;
+            }
+            if let Some((key, value)) = self.key(key).zip(self.value(value, depth))
+                && let Some(key) = self.copied(&key)
+            {
+                object.insert(key, value);
             }
         }
         Some(Value::Object(object))
@@ -519,6 +563,8 @@ impl<'a> Walk<'a> {
     fn built(&mut self, global: &Global, call: &Call, depth: u64) -> Option<Value> {
         let values = self.values;
         let args = values.members(call.args)?;
+        // The first argument counts if it is converted.
+        self.entries = self.entries.saturating_add(args.len().saturating_sub(1) as u64);
         let (module, name) = values.names(global);
         match (&*module, &*name) {
             ("argparse", "Namespace") => match call.state {
@@ -533,11 +579,11 @@ impl<'a> Walk<'a> {
             }
             ("torch", "device") => {
                 let texts: Option<Vec<Cow<'_, str>>> = args.iter().map(|&arg| self.key(arg)).collect();
-                Some(texts?.join(":").into())
+                Some(self.joined(&texts?, ":")?.into())
             }
             ("pathlib", _) => {
                 let texts: Option<Vec<&str>> = args.iter().map(|&arg| values.text(arg)).collect();
-                Some(texts?.join("/").replace("//", "/").into())
+                Some(self.joined(&texts?, "/")?.replace("//", "/").into())
             }
             ("builtins" | "__builtin__", "int" | "float" | "bool" | "str") => match args {
                 [value] => self.value(*value, depth),
@@ -584,6 +630,7 @@ impl<'a> Walk<'a> {
             match how {
                 Rebuild::Parameter => {
                     let (&first, more) = args.split_first().ok_or_else(few)?;
+                    self.visit(more.len())?;
                     if more.iter().any(|&state| self.has_tensor(state)) {
                         return Err(self.refuse(Fault::Arguments("has other tensors as its state")));
                     }
@@ -597,6 +644,7 @@ impl<'a> Walk<'a> {
                 Rebuild::FromNumpy => return Err(self.unknown(callee, "is made of an array of NumPy")),
                 Rebuild::FromType => {
                     let &[function, _, inner, ref state @ ..] = args else { return Err(few()) };
+                    self.visit(state.len())?;
                     // PyTorch sets attributes from the state, and `data` can be one of them.
                     if state.iter().any(|&state| self.has_tensor(state)) {
                         return Err(self.refuse(Fault::Arguments("has other tensors as its state")));
@@ -655,6 +703,7 @@ impl<'a> Walk<'a> {
             }
         };
         let dtype = dtype.map_err(|name| self.refuse(Fault::DType(name)))?;
+        self.visit(metadata.map_or(0, |&metadata| values.breadth(metadata)))?;
         for (key, value) in metadata.and_then(|&metadata| values.items(metadata)).unwrap_or_default() {
             let is_set = values.node(value) != Node::Bool(false);
             match values.text(key).filter(|_| is_set) {
@@ -691,6 +740,7 @@ impl<'a> Walk<'a> {
         let members =
             members.ok_or_else(|| self.refuse(Fault::Arguments("has a size or stride that is no tuple")))?;
         let count = Limits::check("the rank of a tensor", members.len() as u64, self.limits.rank)?;
+        self.visit(count)?;
         for &member in members {
             let number = self.count(member)?;
             self.found.dims.push(number);

@@ -4,10 +4,11 @@
 //! rounded once to the dtype of the base. So the result does not depend on the number of threads.
 
 mod gguf;
+mod patterns;
 pub(super) mod peft;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use modelfmt_core::author::Shortened;
 use modelfmt_core::{DType, DisplayShape};
@@ -52,9 +53,11 @@ pub(super) enum Orientation {
     Plain,
     /// Transposed: the weight has inputs as rows.
     Transposed,
-    /// Transposed, unless the weight has only the shape of the plain product. The adapter states that all
-    /// weights are transposed, but some of them may not be.
-    TransposedUnlessOther,
+    /// As the class of the module has it. PEFT goes by the class, whatever the adapter states.
+    OfModule {
+        /// Whether the adapter states that weights have inputs as rows.
+        is_transposed: bool,
+    },
     /// Like the embeddings of a GGUF adapter: `a · bᵀ`.
     Embedding,
 }
@@ -79,7 +82,13 @@ pub(crate) struct Maps<'a> {
     pub(crate) named: &'a dyn Fn(&Model, &Model) -> Result<Option<Model>>,
     /// Returns what llama.cpp has for a hub folder; `None` for another base.
     pub(crate) made: &'a dyn Fn(&Model) -> Result<Option<Made>>,
+    /// Returns a function that says whether a weight of a hub folder has inputs as rows; `None` for another
+    /// base.
+    pub(crate) has_input_rows: &'a dyn Fn(&Model) -> Option<Box<HasInputRows>>,
 }
+
+/// Says whether the weight of a base with this name has inputs as rows; `None` if that is not known.
+pub(crate) type HasInputRows = dyn Fn(&str) -> Option<bool>;
 
 /// The tensors that llama.cpp has for a hub folder.
 #[derive(Default)]
@@ -92,23 +101,32 @@ pub(crate) struct Made {
 impl Maps<'_> {
     /// No maps.
     #[cfg_attr(feature = "gguf", allow(dead_code, reason = "for builds without GGUF"))]
-    pub(crate) const NONE: Self = Self { named: &|_, _| Ok(None), made: &|_| Ok(None) };
+    pub(crate) const NONE: Self =
+        Self { named: &|_, _| Ok(None), made: &|_| Ok(None), has_input_rows: &|_| None };
 }
 
-/// Merges the adapters of the options into the model, and returns it with notes. If there are none, returns
-/// the model itself.
+/// A model with adapters merged.
+pub(crate) struct Merged<'m> {
+    pub(crate) model: Cow<'m, Model>,
+    /// The names of the tensors that an adapter changes or replaces.
+    #[cfg_attr(not(feature = "gguf"), allow(dead_code, reason = "there are no maps"))]
+    pub(crate) names: BTreeSet<String>,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// Merges the adapters of the options into the model. If there are none, returns the model itself.
 pub(crate) fn merged<'m>(
     model: Cow<'m, Model>,
     stage: Stage,
     options: &ConvertOptions,
     maps: Maps<'_>,
-) -> Result<(Cow<'m, Model>, Vec<Note>)> {
+) -> Result<Merged<'m>> {
     let mut adapters = Vec::new();
     for rule in &options.tensors.lora {
         adapters.extend(Adapter::open(rule, &model, stage, maps)?);
     }
     if adapters.is_empty() {
-        return Ok((model, Vec::new()));
+        return Ok(Merged { model, names: BTreeSet::new(), notes: Vec::new() });
     }
     model.open_all()?;
     let is_missing = |change: &Change| find(&model, &change.base).is_none();
@@ -119,7 +137,9 @@ pub(crate) fn merged<'m>(
         of_gguf.try_for_each(|adapter| check_architecture(&adapter.model, Some(&mapped.architecture)))?;
     }
     let mapped = mapped.unwrap_or_default().tensors;
-    let mut merging = Merging { base: &model, mapped, made: BTreeMap::new(), notes: Vec::new() };
+    let has_input_rows = (maps.has_input_rows)(&model);
+    let mut merging =
+        Merging { base: &model, has_input_rows, mapped, made: BTreeMap::new(), notes: Vec::new() };
     let mut models = vec![Model::clone(&model)];
     let mut first = model.tensor_count();
     for adapter in adapters {
@@ -128,16 +148,19 @@ pub(crate) fn merged<'m>(
         models.push(adapter.model);
     }
     let (made, notes) = (merging.made, merging.notes);
-    let mut computed = Vec::with_capacity(model.tensor_count());
+    let (mut computed, mut names) = (Vec::with_capacity(model.tensor_count()), BTreeSet::new());
     for position in 0..model.tensor_count() {
         let info = model.info(position)?;
         let tensor = Program::tensor(position, &info);
         let program = match made.get(&position) {
             None => tensor,
-            Some(made) => made.program(tensor).map_err(|error| {
-                let why = format!("tensor {:?}: {error}", Shortened(info.name));
-                Error::Adapter { path: model.path().to_owned(), why }
-            })?,
+            Some(made) => {
+                names.insert(info.name.to_owned());
+                made.program(tensor).map_err(|error| {
+                    let why = format!("tensor {:?}: {error}", Shortened(info.name));
+                    Error::Adapter { path: model.path().to_owned(), why }
+                })?
+            }
         };
         let origins = model.origins(position).into_iter().map(str::to_owned).collect();
         let keeps_dtype = model.keeps_dtype(position);
@@ -148,7 +171,7 @@ pub(crate) fn merged<'m>(
     }
     // Adapters may have tensors of the same names; all are found by their positions.
     let inputs = Model::joined(models, &mut |_| false)?;
-    Ok((Cow::Owned(model.computed_from(&inputs, computed)?), notes))
+    Ok(Merged { model: Cow::Owned(model.computed_from(&inputs, computed)?), names, notes })
 }
 
 /// What adapters do to one tensor of the base, as programs over the joined tensors.
@@ -176,6 +199,8 @@ impl Changed {
 
 struct Merging<'a> {
     base: &'a Model,
+    /// Which weights of the base have inputs as rows, if a map says so.
+    has_input_rows: Option<Box<HasInputRows>>,
     /// The tensors of a GGUF, as programs over those of the base, if adapters have such names.
     mapped: BTreeMap<String, Program>,
     /// The changes, by the position of the tensor in the base.
@@ -187,6 +212,7 @@ impl Merging<'_> {
     /// Adds the changes of an adapter whose tensors have numbers from `first` on.
     fn add(&mut self, adapter: &Adapter, first: usize) -> Result<()> {
         let count = adapter.changes.len();
+        let others = adapter.others(self.base)?;
         for change in &adapter.changes {
             let failed = |why: String| adapter.failed(format!("{:?}: {why}", Shortened(&change.base)));
             let input = |number: usize| {
@@ -227,8 +253,13 @@ impl Merging<'_> {
                 }
                 Kind::Delta(delta) => {
                     check_dtype(info.dtype).map_err(failed)?;
-                    let matrices = (input(delta.a)?, input(delta.b)?);
-                    made.deltas.push(delta.fitting(matrices, adapter.scale, info.shape).map_err(failed)?);
+                    let known = self.has_input_rows.as_ref().and_then(|has| has(info.name));
+                    let (a, b) = (input(delta.a)?, input(delta.b)?);
+                    let product = product_shape(a.shape(), b.shape());
+                    let orientation = delta.orientation.in_base(product, info.shape, known, others);
+                    let orientation = orientation.map_err(failed)?;
+                    let product = delta.fitting((a, b), orientation, adapter.scale, info.shape);
+                    made.deltas.push(product.map_err(failed)?);
                 }
             }
         }
@@ -255,7 +286,8 @@ impl Merging<'_> {
             return Err(failed("the map computes it, and nothing can be added to that".to_owned()));
         }
         let matrices = (input(delta.a)?, input(delta.b)?);
-        let product = delta.fitting(matrices, adapter.scale, of_map.shape()).map_err(failed)?;
+        let product = delta.fitting(matrices, delta.orientation, adapter.scale, of_map.shape());
+        let product = product.map_err(failed)?;
         for (position, program) in of_map.undone(product).map_err(|error| failed(error.to_string()))? {
             check_dtype(self.base.info(position)?.dtype).map_err(failed)?;
             let program = program.with_moves_first().map_err(|error| failed(error.to_string()))?;
@@ -300,6 +332,7 @@ impl Delta {
     fn fitting(
         &self,
         (a, b): (Program, Program),
+        orientation: Orientation,
         scale: f32,
         shape: &[u64],
     ) -> std::result::Result<Program, String> {
@@ -307,31 +340,55 @@ impl Delta {
         if number.abs() > f64::from(f32::MAX) {
             return Err("its factor is too large for f32".to_owned());
         }
-        let program = self.program(a, b, number, shape).map_err(|error| error.to_string())?;
+        let program = program(a, b, number, orientation).map_err(|error| error.to_string())?;
         if program.shape() == shape { Ok(program) } else { Err(mismatch(program.shape(), shape)) }
     }
+}
 
-    #[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
-    fn program(
-        &self,
-        a: Program,
-        b: Program,
-        number: f64,
+#[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest f32 is what is asked for")]
+fn program(
+    a: Program,
+    b: Program,
+    number: f64,
+    orientation: Orientation,
+) -> std::result::Result<Program, ProgramError> {
+    let (a, b) = (a.cast(DType::F32)?, b.cast(DType::F32)?);
+    match orientation {
+        Orientation::Embedding => a.low_rank(b.transposed()?, number as f32),
+        Orientation::Transposed => a.transposed()?.low_rank(b.transposed()?, number as f32),
+        Orientation::Plain | Orientation::OfModule { .. } => b.low_rank(a, number as f32),
+    }
+}
+
+/// Returns the shape of a product that is not transposed: the rows of B and the columns of A.
+fn product_shape(a: &[u64], b: &[u64]) -> [u64; 2] {
+    [b.first().copied().unwrap_or(0), a.last().copied().unwrap_or(0)]
+}
+
+impl Orientation {
+    /// Returns the orientation in a weight of the shape `base`. `known` says whether the weight has inputs as
+    /// rows, according to a map; `others` says it according to the shapes of the adapter's other weights.
+    fn in_base(
+        self,
+        product: [u64; 2],
         base: &[u64],
-    ) -> std::result::Result<Program, ProgramError> {
-        let (a, b) = (a.cast(DType::F32)?, b.cast(DType::F32)?);
-        if self.orientation == Orientation::Embedding {
-            return a.low_rank(b.transposed()?, number as f32);
-        }
-        let (rows, columns) = (b.shape().first().copied(), a.shape().last().copied());
-        let plain = [rows, columns] == [base.first().copied(), base.get(1).copied()];
-        let is_square = rows == columns;
-        match self.orientation {
-            Orientation::Transposed => a.transposed()?.low_rank(b.transposed()?, number as f32),
-            Orientation::TransposedUnlessOther if !plain || is_square => {
-                a.transposed()?.low_rank(b.transposed()?, number as f32)
-            }
-            _ => b.low_rank(a, number as f32),
+        known: Option<bool>,
+        others: Option<bool>,
+    ) -> std::result::Result<Self, String> {
+        let Self::OfModule { is_transposed } = self else { return Ok(self) };
+        let [rows, columns] = product;
+        let has_input_rows = known.or_else(|| match (is_transposed, rows == columns) {
+            (false, _) => Some(false),
+            (true, false) => Some(base != product.as_slice()),
+            (true, true) => others,
+        });
+        match has_input_rows {
+            Some(true) => Ok(Self::Transposed),
+            Some(false) => Ok(Self::Plain),
+            None => Err("it is square, so its shape does not show whether its rows are inputs, as `fan_in_fan_out` of the \
+                         adapter says, and no other weight of the adapter shows it; merge into a folder of the hub whose \
+                         config.json states a family with a map"
+                .to_owned()),
         }
     }
 }
@@ -379,6 +436,28 @@ impl Adapter {
 
     fn failed(&self, why: String) -> Error {
         failed(&self.model, why)
+    }
+
+    /// Returns whether weights of the base have inputs as rows, as far as the shapes of the adapter's products
+    /// show it: one that fits only transposed counts more than one that fits only as it is.
+    fn others(&self, base: &Model) -> Result<Option<bool>> {
+        let mut others = None;
+        for change in &self.changes {
+            let Kind::Delta(Delta { a, b, orientation: Orientation::OfModule { .. }, .. }) = &change.kind
+            else {
+                continue;
+            };
+            let Some(position) = find(base, &change.base) else { continue };
+            let product = product_shape(self.model.info(*a)?.shape, self.model.info(*b)?.shape);
+            let (base, [rows, columns]) = (base.info(position)?, product);
+            if rows != columns && base.shape == [columns, rows] {
+                return Ok(Some(true));
+            }
+            if rows != columns && base.shape == product {
+                others = Some(false);
+            }
+        }
+        Ok(others)
     }
 }
 

@@ -5,8 +5,8 @@ use modelfmt_core::value::{Object, ParseOptions, Value, json};
 use modelfmt_metadata::config;
 use modelfmt_model::error::Result;
 use modelfmt_model::model::Model;
-use regex_lite::{Regex, RegexBuilder};
 
+use super::patterns::Patterns;
 use super::{Change, Delta, Kind, Orientation, Pairs, f64_of, failed, rank};
 
 pub(crate) const CONFIG: &str = "adapter_config.json";
@@ -26,7 +26,7 @@ pub(crate) fn is_adapter(model: &Model) -> bool {
 /// # Errors
 /// If there is no config beside the model, or it asks for something that cannot be merged.
 pub(crate) fn changes(model: &Model) -> Result<Vec<Change>> {
-    let config = Config::read(model)?;
+    let mut config = Config::read(model)?;
     let (mut matrices, mut embeddings) = (Pairs::default(), Pairs::default());
     let mut changes = Vec::new();
     for (number, info) in model.tensors().enumerate() {
@@ -43,8 +43,7 @@ pub(crate) fn changes(model: &Model) -> Result<Vec<Change>> {
             Part::Whole(base) => changes.push(Change { base, kind: Kind::Replaces(number) }),
         }
     }
-    let of_matrix =
-        if config.is_transposed { Orientation::TransposedUnlessOther } else { Orientation::Plain };
+    let of_matrix = Orientation::OfModule { is_transposed: config.is_transposed };
     for (pairs, orientation) in [(matrices, of_matrix), (embeddings, Orientation::Transposed)] {
         for (module, a, b) in pairs.complete(model)? {
             let number = config.number(model, &module, rank(model, &module, (a, b))?)?;
@@ -95,9 +94,6 @@ impl Part {
     }
 }
 
-/// Numbers for the modules whose names match a pattern; the first pattern that matches counts.
-type Patterns = Vec<(Regex, f64)>;
-
 /// The content of adapter_config.json.
 struct Config {
     alpha: f64,
@@ -107,6 +103,8 @@ struct Config {
     ranks: Patterns,
     is_rank_stabilized: bool,
     is_transposed: bool,
+    /// The comparisons of names with patterns so far.
+    work: u64,
 }
 
 impl Config {
@@ -152,7 +150,7 @@ impl Config {
         let alpha = config.get("lora_alpha").unwrap_or(&Value::Null);
         let rank =
             config.get("r").filter(|rank| !rank.is_null()).map(|rank| number("r", rank)).transpose()?;
-        let patterns = |key: &str| patterns(&config, key).map_err(|why| failed(format!("`{key}`: {why}")));
+        let patterns = |key| Patterns::read(&config, key).map_err(|why| failed(format!("`{key}`: {why}")));
         Ok(Self {
             alpha: number("lora_alpha", alpha)?,
             alphas: patterns("alpha_pattern")?,
@@ -160,19 +158,18 @@ impl Config {
             ranks: patterns("rank_pattern")?,
             is_rank_stabilized: flag("use_rslora")?,
             is_transposed: flag("fan_in_fan_out")?,
+            work: 0,
         })
     }
 
     /// Returns the factor for the product of a module. The rank is that of its matrices, and the file must
     /// not state another one.
-    fn number(&self, model: &Model, module: &str, rank: u64) -> Result<f64> {
-        let of_pattern = |patterns: &Patterns| {
-            let found = patterns.iter().find(|(pattern, _)| pattern.is_match(module));
-            found.map(|(_, number)| *number)
-        };
-        let own = of_pattern(&self.alphas);
+    fn number(&mut self, model: &Model, module: &str, rank: u64) -> Result<f64> {
+        let too_long = |why: String| failed(model, format!("{CONFIG}: {why}"));
+        let own = self.alphas.number(module, &mut self.work).map_err(too_long)?;
+        let stated = self.ranks.number(module, &mut self.work).map_err(too_long)?;
         let rank = f64_of(rank);
-        if let Some(stated) = of_pattern(&self.ranks).or(self.rank).filter(|stated| *stated != rank) {
+        if let Some(stated) = stated.or(self.rank).filter(|stated| *stated != rank) {
             let why = format!("its matrices have the rank {rank}, and {CONFIG} says {stated}");
             return Err(failed(model, format!("{:?}: {why}", Shortened(module))));
         }
@@ -206,31 +203,4 @@ fn check_start(config: &Object) -> std::result::Result<(), String> {
         )),
         false => Ok(()),
     }
-}
-
-/// Returns the patterns of a key, in the order of the file. As in PEFT, each is a regular expression for the
-/// end of a name, from a dot on. The patterns are untrusted, so they are matched in time proportional to the
-/// length of a name, whatever the pattern.
-fn patterns(config: &Object, key: &str) -> std::result::Result<Patterns, String> {
-    const MAX_PATTERNS: usize = 1 << 14;
-    const MAX_PATTERN_LEN: usize = 1 << 12;
-    const MAX_MEMORY: usize = 1 << 18;
-    let patterns = match config.get(key) {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Object(patterns)) if patterns.len() <= MAX_PATTERNS => patterns,
-        Some(Value::Object(_)) => return Err(format!("it has more than {MAX_PATTERNS} patterns")),
-        Some(other) => return Err(format!("it is {}, not an object", other.kind())),
-    };
-    let compiled = patterns.iter().map(|(pattern, value)| {
-        let number = value.as_f64().filter(|number| number.is_finite());
-        let number = number.ok_or_else(|| format!("{:?} has no finite number", Shortened(pattern)))?;
-        if pattern.len() > MAX_PATTERN_LEN {
-            return Err(format!("a pattern is longer than {MAX_PATTERN_LEN} bytes"));
-        }
-        let regex = RegexBuilder::new(&format!(r"^(?:.*\.)?(?:{pattern})$")).size_limit(MAX_MEMORY).build();
-        let regex = regex
-            .map_err(|error| format!("{:?} is no pattern that is known: {error}", Shortened(pattern)))?;
-        Ok((regex, number))
-    });
-    compiled.collect()
 }

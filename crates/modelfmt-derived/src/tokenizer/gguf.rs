@@ -15,12 +15,13 @@ const EMBEDDING: &str = "token_embd.weight";
 pub(crate) type Written = (Vec<(String, Key)>, Vec<Note>);
 
 /// Returns the keys of the tokenizer beside the model, and notes about it. `pre` is the name of its
-/// pre-tokenizer, if the caller states it.
+/// pre-tokenizer, if the caller states it, and `name` that of the model.
 pub(crate) fn keys(
     model: &Model,
     config: &Config,
     tensors: &[MadeTensor],
     pre: Option<&str>,
+    name: Option<&str>,
 ) -> Result<Written> {
     let failed = |why: String| Error::Unmapped { path: model.path().to_owned(), why, help: None };
     let files = files(model).map_err(failed)?;
@@ -31,7 +32,8 @@ pub(crate) fn keys(
         let why = format!("llama.cpp has no pre-tokenizer {:?}; it has {known}", Shortened(pre));
         return Err(Error::usage(Choice::Pre, why));
     }
-    let read = Tokenizer::read(&files, config, &TokenizerOptions::new().rows(rows).pre(pre));
+    let options = TokenizerOptions::new().rows(rows).pre(pre).name(name);
+    let read = Tokenizer::read(&files, config, &options);
     match read {
         Ok(Some(Tokenizer { keys, notes })) => Ok((keys, notes.into_iter().map(Note::from).collect())),
         Ok(None) => Ok(Written::default()), // a warning says so

@@ -6,10 +6,10 @@ use tensor_core::DType;
 use super::Gguf;
 use super::number::shortest;
 use super::rope;
-use crate::Key;
 use crate::maps::Map;
 use crate::maps::file::{KeyEntry, Kind, Required};
 use crate::number::rounded;
+use crate::{Config, Key};
 
 /// Makes a config without what only its writer knew. What `config.json` has beyond this is carried as a
 /// difference.
@@ -26,14 +26,19 @@ pub(crate) fn from_keys(map: &Map, gguf: &Gguf<'_>) -> Object {
         }
     }
     for (name, entry) in &map.file.metadata {
-        let KeyEntry::Config { kind, path, .. } = entry else { continue };
+        let KeyEntry::Config { kind, path, or, times, .. } = entry else { continue };
         let Some(found) = gguf.keys.get(&map.key_name(name)) else { continue };
         let found = match (kind, found) {
             (Kind::F32, Value::Float(number)) => Value::Float(shortest(rounded(*number))),
             _ => found.clone(),
         };
+        // Of two keys with the same meaning, the hub's library may know only the second.
+        if let Some(other) = or.as_ref().filter(|other| *times == 1 && !config.contains_key(other)) {
+            insert(&mut config, other, found.clone());
+        }
         insert(&mut config, path, found);
     }
+    insert_same(map, &mut config);
     let has = |name: &str| gguf.tensors.iter().any(|tensor| tensor.name == name);
     for (_, tensor) in &map.tensors {
         let is_there = has(&tensor.to.replace("{i}", "0"));
@@ -53,6 +58,23 @@ pub(crate) fn from_keys(map: &Map, gguf: &Gguf<'_>) -> Object {
     }
     rope::insert_scaling(map, gguf, &mut config);
     config
+}
+
+/// Adds the values that must be those of other keys, if the hub's library would take others.
+fn insert_same(map: &Map, config: &mut Object) {
+    let known = Config::of(config.clone()).completed(&map.file.defaults, &map.file.aliases);
+    let layers = known.count(&map.file.layers).ok();
+    for (path, required) in &map.file.require {
+        let Required::Same { key, with_layers } = required else { continue };
+        let key = match with_layers {
+            Some((count, other)) if Some(*count) == layers => other,
+            _ => key,
+        };
+        let is_stated = Config::of(config.clone()).get(path).is_some();
+        if let Some(value) = known.get(key).filter(|value| !is_stated && known.get(path) != Some(value)) {
+            insert(config, path, value.clone());
+        }
+    }
 }
 
 /// Adds to the config of a GGUF from another tool what programs of the hub need and no tensor depends on: the

@@ -236,6 +236,42 @@ fn a_gguf_of_others_in_f32_is_exact() {
     assert!(back(&made, &folder).0.sorted().0 == model.sorted().0);
 }
 
+/// The largest Gemma 2 and Gemma 3 divide scores by the root of another size than that of a head. No key of
+/// the GGUF says so: the number of layers does.
+#[test]
+fn the_largest_gemmas_of_others_come_back() {
+    for (family, layers, scalar) in [("gemma2", 46, 16), ("gemma3_text", 62, 16), ("gemma3_text", 2, 8)] {
+        let map = Map::of_family(family).unwrap();
+        let more = format!(
+            r#", "num_hidden_layers": {layers}, "num_attention_heads": 1, "num_key_value_heads": 1,
+            "hidden_size": 16, "head_dim": 8, "query_pre_attn_scalar": {scalar}"#
+        );
+        let text = config_text(family, &more);
+        let model = model(&map, &Config::of(text.clone()), &[DType::F32], &[0, 0, 0x80, 0x3e]);
+        let (made, mut keys) = gguf(&map, &text, &model);
+        keys.retain(|key, _| !key.starts_with(super::PREFIX));
+        let folder = folder_of(&made, &keys, None).unwrap();
+        assert_eq!(config_of(&folder).get("query_pre_attn_scalar"), Some(&Value::from(scalar)), "{family}");
+        assert!(back(&made, &folder).0.sorted().0 == model.sorted().0);
+    }
+}
+
+/// The hub's library reads the second of the two keys that state the length.
+#[test]
+fn command_r_comes_back_with_both_lengths() {
+    let map = Map::of_family("cohere").unwrap();
+    let text = config_text("cohere", r#", "model_max_length": 4096"#);
+    let mut model = model(&map, &Config::of(text.clone()), &[DType::F32], &[0, 0, 0x80, 0x3e]);
+    model.0.retain(|(name, ..)| !name.contains("_norm.")); // which models of two layers do not have
+    let (made, mut keys) = gguf(&map, &text, &model);
+    assert_eq!(config_of(&folder_of(&made, &keys, None).unwrap()), Value::Object(text));
+    keys.retain(|key, _| !key.starts_with(super::PREFIX));
+    let config = config_of(&folder_of(&made, &keys, None).unwrap());
+    for key in ["model_max_length", "max_position_embeddings"] {
+        assert_eq!(config.get(key), Some(&Value::from(4096u64)), "{key}");
+    }
+}
+
 #[test]
 fn mixtral_is_not_llama() {
     let map = Map::of_family("mixtral").unwrap();

@@ -115,6 +115,12 @@ impl Map {
         tensor.is_some_and(|(_, tensor)| tensor.when.as_deref().is_none_or(|key| is_true(&config, key)))
     }
 
+    /// Checks whether the output of a model with this config is the table of embeddings.
+    #[must_use]
+    pub fn is_tied(&self, config: &Config) -> bool {
+        is_true(&config.completed(&self.file.defaults, &self.file.aliases), "tie_word_embeddings")
+    }
+
     /// Fails for a tensor of numbers that llama.cpp does not compute with. The dtype of a tensor that is left
     /// out does not count.
     fn check_type(&self, config: &Config, tensor: &HubTensor<'_>) -> Result<(), MapError> {

@@ -442,6 +442,18 @@ fn tied_weights_are_written_once() {
 }
 
 #[test]
+fn the_length_of_command_r_is_that_of_its_training() {
+    let map = Map::of_family("cohere").unwrap();
+    let length = |more: &str| {
+        let config = Sizes::SMALL.config("cohere", more);
+        let keys = map.keys(&config.completed(&map.file.defaults, &map.file.aliases)).unwrap();
+        keys.into_iter().find(|(key, _)| key == "command-r.context_length").unwrap().1
+    };
+    assert_eq!(length(""), Key::U32(5));
+    assert_eq!(length(r#", "model_max_length": 131072"#), Key::U32(131_072));
+}
+
+#[test]
 fn scaled_rotations_become_keys_and_tensors() {
     let map = Map::of_family("llama").unwrap();
     let of = |more: &str| {

@@ -8,7 +8,7 @@ use super::error::{fault, quoted};
 use super::files::Files;
 use super::merges;
 use super::normalizer::{Normalizer, SPACE, normalizers};
-use super::parts::{Letters, Model, Parts};
+use super::parts::{Letters, Model, Parts, Stripping};
 use super::pre::{self, Step};
 use super::sentencepiece::{self, Algorithm, SentencePiece};
 use super::sequence::flat;
@@ -25,6 +25,8 @@ struct Added {
     id: u64,
     text: String,
     kind: Kind,
+    /// Whether it takes the white space before it, and after it.
+    strips: (bool, bool),
 }
 
 /// A `tokenizer.json` in parts.
@@ -57,6 +59,7 @@ pub(super) fn read(files: &Files, pre: Option<&str>) -> Result<Option<Parts>, Ma
     };
     let mut parts = tokenizer.parts(files)?;
     parts.template = Some(template(NAME, object.get("post_processor"))?);
+    parts.stripping = tokenizer.stripping();
     let unknown = tokenizer.text("unk_token").and_then(|text| parts.vocabulary.id(text));
     if unknown.is_some() {
         parts.ids.push(("unk", unknown));
@@ -79,8 +82,10 @@ fn added(list: Option<&Value>) -> Result<Vec<Added>, MapError> {
         let text = token.get("content").and_then(Value::as_str);
         let is_special = token.get("special").and_then(Value::as_bool) == Some(true);
         let kind = if is_special { Kind::Control } else { Kind::UserDefined };
+        let flag = |key: &str| token.get(key).and_then(Value::as_bool) == Some(true);
+        let strips = (flag("lstrip"), flag("rstrip"));
         match (id, text) {
-            (Some(id), Some(text)) => Ok(Added { id, text: text.to_owned(), kind }),
+            (Some(id), Some(text)) => Ok(Added { id, text: text.to_owned(), kind, strips }),
             _ => Err(fault(NAME, format!("added token {number} has no `id` or no `content`"))),
         }
     };
@@ -88,6 +93,14 @@ fn added(list: Option<&Value>) -> Result<Vec<Added>, MapError> {
 }
 
 impl Tokenizer<'_> {
+    fn stripping(&self) -> Vec<Stripping> {
+        let of = |token: &Added| {
+            let (before, after) = token.strips;
+            (before || after).then(|| Stripping { text: token.text.clone(), before, after })
+        };
+        self.added.iter().filter_map(of).collect()
+    }
+
     fn text(&self, key: &str) -> Option<&str> {
         self.model.get(key)?.as_str()
     }
@@ -200,13 +213,20 @@ impl Tokenizer<'_> {
         self.add_tokens(&mut vocabulary)?;
         let mut parts = Parts::new(NAME, Model::Llama, vocabulary);
         parts.has_space_prefix = Some(self.has_prefix());
+        parts.is_prefix_first_only = self.is_prefix_first_only();
         Ok(parts)
     }
 
     /// Checks whether a space is put before a text.
     fn has_prefix(&self) -> bool {
         self.normalizers.contains(&Normalizer::Prefix)
-            || self.steps.contains(&Step::Metaspace { has_prefix: true })
+            || self.steps.iter().any(|step| matches!(step, Step::Metaspace { has_prefix: true, .. }))
+    }
+
+    /// Checks whether a space is put before the first word of a text only.
+    fn is_prefix_first_only(&self) -> bool {
+        !self.normalizers.contains(&Normalizer::Prefix)
+            && self.steps.iter().any(|step| matches!(step, Step::Metaspace { is_first_only: true, .. }))
     }
 
     /// Reads the vocabulary, with scores from the ranks of merges.
@@ -284,6 +304,7 @@ impl Tokenizer<'_> {
         self.add_tokens(&mut parts.vocabulary)?;
         parts.ids.push(("unk", unknown.and_then(|id| u32::try_from(id).ok())));
         parts.has_space_prefix = Some(self.has_prefix());
+        parts.is_prefix_first_only = self.is_prefix_first_only();
         let drops =
             [Normalizer::OneSpace, Normalizer::Strip].iter().any(|one| self.normalizers.contains(one));
         parts.removes_extra_whitespaces = Some(drops || self.steps.contains(&Step::WhiteSpace));
@@ -315,6 +336,7 @@ impl Tokenizer<'_> {
         let mut vocabulary = self.vocabulary()?;
         self.add_tokens(&mut vocabulary)?;
         let mut parts = Parts::new(NAME, Model::Bert, vocabulary);
+        parts.ids = wordpiece::ids(&parts.vocabulary);
         parts.letters = Some(letters.unwrap_or(Letters { lowercase: false, strip_accents: false }));
         Ok(parts)
     }

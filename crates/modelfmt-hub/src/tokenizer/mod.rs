@@ -55,13 +55,14 @@ use vocabulary::{Kind, Token};
 pub struct Options {
     rows: Option<u64>,
     pre: Option<String>,
+    name: Option<String>,
 }
 
 impl Options {
     /// Makes options for a caller who knows nothing in addition to the files.
     #[must_use]
     pub const fn new() -> Self {
-        Self { rows: None, pre: None }
+        Self { rows: None, pre: None, name: None }
     }
 
     /// Sets the number of tokens of the model: the rows of its embedding. The default is `vocab_size` of the
@@ -76,6 +77,14 @@ impl Options {
     #[must_use]
     pub fn pre(mut self, name: Option<&str>) -> Self {
         self.pre = name.map(str::to_owned);
+        self
+    }
+
+    /// Sets the name of the model (`general.name`). By the name, llama.cpp finds out how the tokens of some
+    /// models treat spaces beside them.
+    #[must_use]
+    pub fn name(mut self, name: Option<&str>) -> Self {
+        self.name = name.map(str::to_owned);
         self
     }
 }
@@ -108,6 +117,7 @@ impl Tokenizer {
                 parts.file
             ));
         }
+        notes.extend(spaces(&parts, options.name.as_deref()));
         let model = parts.model;
         let mut keys = own_keys(&mut parts);
         for token in parts.vocabulary.iter_mut() {
@@ -180,7 +190,11 @@ fn parts(
     options: &Options,
 ) -> Result<Option<Parts>, MapError> {
     let pre = options.pre.as_deref();
-    if let Some(parts) = hub_json::read(files, pre)? {
+    if let Some(mut parts) = hub_json::read(files, pre)? {
+        if let Some(flag) = special_files.flag("add_prefix_space").filter(|_| parts.model == Model::Llama) {
+            parts.has_space_prefix = Some(flag);
+        }
+        keep_spaces(&mut parts, special_files, pre);
         return Ok(Some(parts));
     }
     let mut parts = match sentencepiece::file(files) {
@@ -196,8 +210,50 @@ fn parts(
     if let Some(pre) = pre {
         pre.clone_into(&mut parts.pre);
     }
+    keep_spaces(&mut parts, special_files, pre);
     special_files.add_tokens(&mut parts.vocabulary)?;
     Ok(Some(parts))
+}
+
+/// Chooses the name of the pre-tokenizer that keeps the spaces before punctuation in the text of tokens, if
+/// the files say so and the caller does not state a name.
+fn keep_spaces(parts: &mut Parts, special_files: &SpecialTokenFiles<'_>, pre: Option<&str>) {
+    let keeps = special_files.flag("clean_up_tokenization_spaces") == Some(false);
+    if let Some(name) = pre::uncleaned(&parts.pre).filter(|_| keeps && pre.is_none()) {
+        name.clone_into(&mut parts.pre);
+    }
+}
+
+/// Returns notes about spaces that llama.cpp treats otherwise than the files say. `name` is that of the
+/// model.
+fn spaces(parts: &Parts, name: Option<&str>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if parts.has_space_prefix == Some(true) && parts.is_prefix_first_only {
+        notes.push(format!(
+            "{} puts a space before the first word of a text only, and llama.cpp also before a word after a special token",
+            parts.file
+        ));
+    }
+    let name = name.unwrap_or_default().to_lowercase();
+    let strips_after = name.contains("phi-3") || name.contains("phi3");
+    // A mask is in no usual text.
+    let is_other = |text: &str| !text.to_lowercase().contains("mask");
+    let mut kept = parts
+        .stripping
+        .iter()
+        .filter(|token| is_other(&token.text) && (token.before || (token.after && !strips_after)));
+    if let Some(first) = kept.next() {
+        let more = match kept.count() {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        notes.push(format!(
+            "{} drops the spaces beside the token {}{more}, and llama.cpp keeps them",
+            parts.file,
+            error::quoted(&first.text)
+        ));
+    }
+    notes
 }
 
 /// Makes the parts of a `tokenizer.model`.

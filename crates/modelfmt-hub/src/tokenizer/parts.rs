@@ -34,6 +34,14 @@ pub(super) struct Letters {
     pub(super) strip_accents: bool,
 }
 
+/// An added token that takes white space beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stripping {
+    pub(super) text: String,
+    pub(super) before: bool,
+    pub(super) after: bool,
+}
+
 /// A tokenizer before its special tokens are known.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
@@ -48,6 +56,10 @@ pub(super) struct Parts {
     /// Ids of special tokens that the file states, by their roles.
     pub(super) ids: Vec<(&'static str, Option<u32>)>,
     pub(super) has_space_prefix: Option<bool>,
+    /// Whether the space is put before the first word of a text only, and not after special tokens.
+    pub(super) is_prefix_first_only: bool,
+    /// The added tokens that take the white space before or after them.
+    pub(super) stripping: Vec<Stripping>,
     pub(super) removes_extra_whitespaces: Option<bool>,
     pub(super) charsmap: Vec<u8>,
     pub(super) letters: Option<Letters>,
@@ -66,6 +78,8 @@ impl Parts {
             template: None,
             ids: Vec::new(),
             has_space_prefix: None,
+            is_prefix_first_only: false,
+            stripping: Vec::new(),
             removes_extra_whitespaces: None,
             charsmap: Vec::new(),
             letters: None,

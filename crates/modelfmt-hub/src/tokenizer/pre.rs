@@ -28,7 +28,11 @@ pub(super) enum Step<T = String> {
     /// Each match of a pattern, and the text between matches.
     Split(T),
     /// Each space begins a word, in SentencePiece's way.
-    Metaspace { has_prefix: bool },
+    Metaspace {
+        has_prefix: bool,
+        /// Whether only the first word of a text begins with a space that is not there.
+        is_first_only: bool,
+    },
     /// White space is dropped.
     WhiteSpace,
     /// Spaces end words.
@@ -50,7 +54,9 @@ impl Step {
             Digits => Digits,
             DigitRuns => DigitRuns,
             Punctuation => Punctuation,
-            Step::Metaspace { has_prefix } => Step::Metaspace { has_prefix: *has_prefix },
+            Step::Metaspace { has_prefix, is_first_only } => {
+                Step::Metaspace { has_prefix: *has_prefix, is_first_only: *is_first_only }
+            }
             Step::WhiteSpace => Step::WhiteSpace,
             Step::SpaceSplit => Step::SpaceSplit,
             Step::Bert => Step::Bert,
@@ -220,6 +226,15 @@ const KNOWN: &[Known] = &[
     known("ufakzeka", false, &[Split(UNCONTRACTED), Bytes]),
 ];
 
+/// Pre-tokenizers, each with another name of the same one, under which llama.cpp keeps the spaces before
+/// punctuation when it makes a text of tokens.
+const UNCLEANED: &[(&str, &str)] = &[("bloom", "poro-chat"), ("gpt-2", "trillion"), ("starcoder", "smollm")];
+
+/// Returns the name of the same pre-tokenizer under which llama.cpp keeps all spaces, if there is one.
+pub(super) fn uncleaned(name: &str) -> Option<&'static str> {
+    UNCLEANED.iter().find(|(own, _)| *own == name).map(|(_, other)| *other)
+}
+
 /// Returns llama.cpp's name for a pre-tokenizer of bytes; `None` if no name is known here.
 pub(super) fn name(steps: &[Step], keeps_words: bool) -> Option<&'static str> {
     let found = KNOWN.iter().find(|known| {
@@ -231,6 +246,7 @@ pub(super) fn name(steps: &[Step], keeps_words: bool) -> Option<&'static str> {
 /// Returns the pre-tokenizer with this name of llama.cpp in the form of `tokenizer.json`, and whether a word
 /// that is a token stays whole whatever the merges say. `None` for a name that is not known here.
 pub(crate) fn written(name: &str) -> Option<(Value, bool)> {
+    let name = UNCLEANED.iter().find(|(_, other)| *other == name).map_or(name, |(own, _)| *own);
     let known = KNOWN.iter().find(|known| known.name == name)?;
     let mut steps: Vec<Value> = Vec::new();
     let mut rest = known.steps;
@@ -310,8 +326,9 @@ fn step(value: &Value) -> Step {
         "Digits" => DigitRuns,
         "Punctuation" if text("behavior") == Some("Contiguous") => Punctuation,
         "Metaspace" if text("replacement").is_none_or(|text| text == SPACE.to_string()) => {
-            let scheme = text("prepend_scheme").map(|scheme| scheme != "never");
-            Step::Metaspace { has_prefix: scheme.or(flag("add_prefix_space")).unwrap_or(true) }
+            let scheme = text("prepend_scheme");
+            let has_prefix = scheme.map(|scheme| scheme != "never").or(flag("add_prefix_space"));
+            Step::Metaspace { has_prefix: has_prefix.unwrap_or(true), is_first_only: scheme == Some("first") }
         }
         "WhitespaceSplit" => Step::WhiteSpace,
         "BertPreTokenizer" => Step::Bert,
@@ -368,6 +385,11 @@ mod tests {
     #[test]
     fn known_names_are_those_of_llama_cpp() {
         assert!(KNOWN.iter().all(|known| PRE_TOKENIZERS.contains(&known.name)));
+        for (own, other) in UNCLEANED {
+            assert!(
+                PRE_TOKENIZERS.contains(other) && written(own).is_some() && written(own) == written(other)
+            );
+        }
         assert!(PRE_TOKENIZERS.is_sorted());
     }
 

@@ -24,6 +24,14 @@ const ROLES: &[(&str, &str)] = &[
     ("mask", "mask_token_id"),
 ];
 
+/// Classes of the hub's library for which flags alone say what is put around a text, and the tokens that they
+/// put there if no file states others.
+const BY_FLAGS: &[(&str, &str, &str)] = &[
+    ("CodeLlamaTokenizer", "<s>", "</s>"),
+    ("GemmaTokenizer", "<bos>", "<eos>"),
+    ("LlamaTokenizer", "<s>", "</s>"),
+];
+
 /// The files that say something about special tokens.
 pub(super) struct SpecialTokenFiles<'a> {
     config: &'a Config,
@@ -157,7 +165,15 @@ impl Special {
             special.set("eos", sep);
         }
         special.place(special_files, parts);
+        if parts.model == Model::Bert {
+            // The template may be the only place that states the tokens around a text. llama.cpp finds the one
+            // after it by the role `sep`.
+            let (bos, eos) = (special.id("bos"), special.id("eos"));
+            special.set("cls", bos);
+            special.set("sep", eos);
+        }
         special.end(special_files, parts);
+        special.note_defaults(parts);
         special
     }
 
@@ -174,9 +190,36 @@ impl Special {
         }
     }
 
+    /// Adds notes about tokens that no file states, and for which llama.cpp takes one by its number.
+    fn note_defaults(&mut self, parts: &Parts) {
+        let defaults: &[(&str, &str, u32)] = match parts.model {
+            Model::Gpt2 => &[("eos", "ends", 11)],
+            Model::Bert => &[("bos", "begins", 101), ("sep", "ends", 102)],
+            Model::Llama | Model::T5 => &[],
+        };
+        for (role, does, id) in defaults {
+            let Some(token) = parts.vocabulary.token(*id).filter(|_| self.id(role).is_none()) else {
+                continue;
+            };
+            let text = quoted(&token.text);
+            self.notes.push(format!(
+                "no file states the token that {does} a text, and llama.cpp takes token {id} for it, {text}"
+            ));
+        }
+    }
+
     /// Decides which tokens are put around a text.
     fn place(&mut self, special_files: &SpecialTokenFiles<'_>, parts: &Parts) {
-        if let Some(template) = &parts.template {
+        // These classes make the template anew of the flags, which are true and false if no file states them.
+        let class = special_files.text("tokenizer_class").unwrap_or_default();
+        let class = class.strip_suffix("Fast").unwrap_or(class);
+        let by_flags = BY_FLAGS.iter().find(|(own, ..)| parts.model == Model::Llama && *own == class);
+        for (role, text) in by_flags.into_iter().flat_map(|(_, bos, eos)| [("bos", bos), ("eos", eos)]) {
+            if self.id(role).is_none() {
+                self.set(role, parts.vocabulary.id(text));
+            }
+        }
+        if let Some(template) = parts.template.as_ref().filter(|_| by_flags.is_none()) {
             self.add_bos = self.around("bos", &template.before, "before", parts);
             let eos = self.id("eos");
             self.add_eos = self.around("eos", &template.after, "after", parts);

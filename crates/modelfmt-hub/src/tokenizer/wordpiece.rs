@@ -27,12 +27,14 @@ pub(super) fn read(files: &Files, lowercase: bool) -> Result<Option<Parts>, MapE
     }
     let mut parts = Parts::new(NAME, Model::Bert, vocabulary);
     parts.letters = Some(Letters { lowercase, strip_accents: lowercase });
-    parts.ids = ["pad", "unk", "cls", "sep", "mask"]
-        .into_iter()
-        .zip(MARKS)
-        .map(|(role, mark)| (role, parts.vocabulary.id(mark)))
-        .collect();
+    parts.ids = ids(&parts.vocabulary);
     Ok(Some(parts))
+}
+
+/// Returns the special tokens by their usual texts.
+pub(super) fn ids(vocabulary: &Vocabulary) -> Vec<(&'static str, Option<u32>)> {
+    let roles = ["pad", "unk", "cls", "sep", "mask"].into_iter().zip(MARKS);
+    roles.map(|(role, mark)| (role, vocabulary.id(mark))).collect()
 }
 
 /// Returns llama.cpp's text for a token: it marks the tokens that begin a word, not those that continue one.

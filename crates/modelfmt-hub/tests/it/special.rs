@@ -142,3 +142,152 @@ fn a_plain_vocabulary_is_that_of_the_files() {
     assert_eq!((found.kind, &found.tokens[..]), ("WordPiece", &["[CLS]", "a", "##b"].map(String::from)[..]));
     assert!(Vocabulary::read(&TokenizerFiles::new(), &config).unwrap().is_none());
 }
+
+/// A tokenizer of another kind, with these files.
+fn read_other(tokenizer: &str, files: &[(&str, &str)], name: Option<&str>) -> Tokenizer {
+    let mut all = TokenizerFiles::new();
+    all.insert("tokenizer.json", tokenizer.as_bytes().to_vec());
+    for (name, content) in files {
+        all.insert(name, content.as_bytes().to_vec());
+    }
+    let config = Config::parse(b"{}").unwrap();
+    Tokenizer::read(&all, &config, &TokenizerOptions::new().name(name)).unwrap().unwrap()
+}
+
+/// A WordPiece vocabulary with `more` after 110 words.
+fn words(more: &str, others: &str) -> String {
+    let words: Vec<String> = (0..110).map(|id| format!(r#""w{id}": {id}"#)).collect();
+    let words = words.join(", ");
+    format!(
+        r#"{{"normalizer": {{"type": "BertNormalizer", "lowercase": true}}, "pre_tokenizer": {{"type": "BertPreTokenizer"}}, {others}
+        "model": {{"type": "WordPiece", "vocab": {{{words}{more}}}}}}}"#
+    )
+}
+
+#[test]
+fn tokens_around_texts_of_bert_come_from_the_template_or_their_names() {
+    let more = r#", "[CLS]": 110, "[SEP]": 111, "<a>": 112, "<z>": 113"#;
+    let ids = |found: &Tokenizer| ["bos", "cls", "eos", "seperator"].map(|role| id(found, role));
+    let by_template = read_other(&words(more, &template(&["<a>"], &["<z>"])), &[], None);
+    assert_eq!(ids(&by_template), [Some(112), Some(112), Some(113), Some(113)]);
+    let by_name = read_other(&words(more, ""), &[], None);
+    assert_eq!(ids(&by_name), [Some(110), Some(110), Some(111), Some(111)]);
+    assert!(by_name.notes.iter().all(|note| !note.contains("no file states")), "{:?}", by_name.notes);
+    // Without any, llama.cpp takes tokens by their numbers.
+    let none = read_other(&words("", ""), &[], None);
+    for said in [
+        "the token that begins a text, and llama.cpp takes token 101 for it, \"w101\"",
+        "the token that ends a text, and llama.cpp takes token 102 for it, \"w102\"",
+    ] {
+        assert!(none.notes.iter().any(|note| note.contains(said)), "{said}: {:?}", none.notes);
+    }
+}
+
+/// A vocabulary of BPE over bytes with 12 tokens.
+fn twelve(pre_tokenizer: &str, added: &str) -> String {
+    let words: Vec<String> = ('a'..='l').zip(0..).map(|(word, id)| format!(r#""{word}": {id}"#)).collect();
+    let words = words.join(", ");
+    format!(
+        r#"{{"pre_tokenizer": {pre_tokenizer}, "added_tokens": [{added}],
+        "model": {{"type": "BPE", "vocab": {{{words}}}, "merges": []}}}}"#
+    )
+}
+
+const WORDS: &str = r#"{"type": "ByteLevel", "add_prefix_space": false}"#;
+
+#[test]
+fn an_end_of_text_that_llama_cpp_assumes_is_noted() {
+    let found = read_other(&twelve(WORDS, ""), &[], None);
+    assert_eq!(
+        found.notes,
+        ["no file states the token that ends a text, and llama.cpp takes token 11 for it, \"l\""]
+    );
+    let stated = ("tokenizer_config.json", r#"{"eos_token": "a"}"#);
+    assert_eq!(read_other(&twelve(WORDS, ""), &[stated], None).notes, [""; 0]);
+}
+
+#[test]
+fn spaces_that_tokens_drop_are_noted() {
+    let added =
+        |text: &str, flags: &str| format!(r#"{{"id": 12, "content": "{text}", "special": true, {flags}}}"#);
+    let notes = |text: &str, flags: &str, name: Option<&str>| {
+        let stated = ("tokenizer_config.json", r#"{"eos_token": "a"}"#);
+        read_other(&twelve(WORDS, &added(text, flags)), &[stated], name).notes
+    };
+    let note = |text: &str| {
+        format!("tokenizer.json drops the spaces beside the token \"{text}\", and llama.cpp keeps them")
+    };
+    assert_eq!(notes("<|end|>", r#""rstrip": true"#, None), [note("<|end|>")]);
+    assert_eq!(notes("<|end|>", r#""lstrip": true"#, Some("Phi-3-mini")), [note("<|end|>")]);
+    // llama.cpp knows these models by their names, and masks are in no usual text.
+    assert_eq!(notes("<|end|>", r#""rstrip": true"#, Some("Phi-3-mini")), [""; 0]);
+    assert_eq!(notes("<mask>", r#""lstrip": true"#, None), [""; 0]);
+    assert_eq!(notes("<|end|>", r#""lstrip": false, "rstrip": false"#, None), [""; 0]);
+}
+
+#[test]
+fn the_name_of_a_pre_tokenizer_says_whether_spaces_are_cleaned_up() {
+    let pre = |pre_tokenizer: &str, config: &str| {
+        let found = read_other(&twelve(pre_tokenizer, ""), &[("tokenizer_config.json", config)], None);
+        match found.keys.into_iter().find(|(key, _)| key == "tokenizer.ggml.pre").unwrap().1 {
+            Key::Text(name) => name,
+            other => panic!("{other:?}"),
+        }
+    };
+    let digits = format!(
+        r#"{{"type": "Sequence", "pretokenizers": [{{"type": "Digits", "individual_digits": true}}, {WORDS}]}}"#
+    );
+    for (steps, cleans, keeps) in [(&*digits, "starcoder", "smollm"), (WORDS, "gpt-2", "trillion")] {
+        assert_eq!(pre(steps, "{}"), cleans);
+        assert_eq!(pre(steps, r#"{"clean_up_tokenization_spaces": true}"#), cleans);
+        assert_eq!(pre(steps, r#"{"clean_up_tokenization_spaces": false}"#), keeps);
+    }
+}
+
+/// BPE over characters with tokens for all bytes, like Llama 2's.
+fn characters(scheme: &str, others: &str) -> String {
+    let bytes: Vec<String> = (0..256).map(|byte| format!(r#""<0x{byte:02X}>": {}"#, byte + 3)).collect();
+    let bytes = bytes.join(", ");
+    format!(
+        r#"{{"pre_tokenizer": {{"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "{scheme}", "split": false}}, {others}
+        "model": {{"type": "BPE", "byte_fallback": true, "unk_token": "<unk>", "vocab": {{"<unk>": 0, "<s>": 1, "</s>": 2, {bytes}}},
+        "merges": []}}}}"#
+    )
+}
+
+#[test]
+fn flags_of_llama_tokenizers_count_more_than_their_template() {
+    let config = |more: &str| format!(r#"{{"bos_token": "<s>", "eos_token": "</s>"{more}}}"#);
+    let around = |others: &str, more: &str| {
+        let config = config(more);
+        adds(&read_other(&characters("always", others), &[("tokenizer_config.json", &config)], None))
+    };
+    let both = template(&["<s>"], &["</s>"]);
+    for class in ["LlamaTokenizer", "LlamaTokenizerFast"] {
+        let class = format!(r#", "tokenizer_class": "{class}""#);
+        assert_eq!(around("", &class), (true, false));
+        assert_eq!(around(&both, &class), (true, false));
+        let flags = format!(r#"{class}, "add_bos_token": false, "add_eos_token": true"#);
+        assert_eq!(around(&both, &flags), (false, true));
+    }
+    // The class knows its tokens.
+    let silent = ("tokenizer_config.json", r#"{"tokenizer_class": "LlamaTokenizer"}"#);
+    let found = read_other(&characters("always", &both), &[silent], None);
+    assert_eq!((adds(&found), id(&found, "bos"), id(&found, "eos")), ((true, false), Some(1), Some(2)));
+    assert_eq!(around("", r#", "tokenizer_class": "PreTrainedTokenizerFast""#), (false, false));
+    assert_eq!(around(&both, ""), (true, true));
+}
+
+#[test]
+fn the_space_before_a_text_is_that_of_the_files() {
+    let found = |scheme: &str, config: &str| {
+        let found = read_other(&characters(scheme, ""), &[("tokenizer_config.json", config)], None);
+        let key = ("tokenizer.ggml.add_space_prefix".to_owned(), Key::Bool(true));
+        (found.keys.contains(&key), found.notes.iter().any(|note| note.contains("after a special token")))
+    };
+    assert_eq!(found("always", "{}"), (true, false));
+    assert_eq!(found("never", "{}"), (false, false));
+    assert_eq!(found("first", "{}"), (true, true));
+    assert_eq!(found("first", r#"{"add_prefix_space": false}"#), (false, false));
+    assert_eq!(found("always", r#"{"add_prefix_space": false}"#), (false, false));
+}

@@ -195,7 +195,16 @@ impl<'a> Canonical<'a> {
 
     /// Returns the number of the tensor's layer; `None` outside of layers.
     pub(super) fn layer(&self) -> Option<u64> {
-        let rest = self.name.strip_prefix("blk.")?;
+        self.number_after("blk.")
+    }
+
+    /// Returns the number of the tensor's layer in an encoder that has a decoder beside it, as in T5.
+    pub(super) fn encoder_layer(&self) -> Option<u64> {
+        self.number_after("enc.blk.")
+    }
+
+    fn number_after(&self, prefix: &str) -> Option<u64> {
+        let rest = self.name.strip_prefix(prefix)?;
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
         // A number above `u32::MAX` does not count as a layer.
         digits.parse::<u32>().ok().map(u64::from)

@@ -120,8 +120,11 @@ pub(super) struct Rules {
 
 impl Rules {
     pub(super) fn new(preset: Preset, family: Family, about: About<'_>, tensors: &[Tensor<'_>]) -> Self {
-        let layers =
-            tensors.iter().filter_map(|tensor| Some(tensor.canonical.layer()? + 1)).max().unwrap_or(0);
+        let layers = tensors.iter().filter_map(|tensor| Some(tensor.canonical.layer()? + 1)).max();
+        // llama.cpp counts the layers of the encoder only, and the tensors of both.
+        let of_encoder =
+            || tensors.iter().filter_map(|tensor| Some(tensor.canonical.encoder_layer()? + 1)).max();
+        let layers = layers.or_else(of_encoder).unwrap_or(0);
         let roles = || tensors.iter().map(|tensor| Role::of(&tensor.canonical.name));
         Self {
             preset,

@@ -144,6 +144,28 @@ fn bert(hidden: u64) -> Described {
     model
 }
 
+/// A model like T5: an encoder and a decoder, whose layers have other names.
+fn t5(layers: u64, of_decoder: u64, hidden: u64) -> Described {
+    let mut model = Described::new("t5", layers);
+    model.push("token_embd.weight", &[32128, hidden]);
+    model.push("output.weight", &[32128, hidden]);
+    for (side, count) in [("enc", layers), ("dec", of_decoder)] {
+        model.push(format!("{side}.output_norm.weight"), &[hidden]);
+        model.push(format!("{side}.blk.0.attn_rel_b.weight"), &[32, 16]);
+        for layer in 0..count {
+            for part in ["attn_q", "attn_k", "attn_v", "attn_o", "cross_attn_v", "cross_attn_o"] {
+                if side == "dec" || !part.starts_with("cross") {
+                    model.push(format!("{side}.blk.{layer}.{part}.weight"), &[hidden, hidden]);
+                }
+            }
+            model.push(format!("{side}.blk.{layer}.ffn_gate.weight"), &[2 * hidden, hidden]);
+            model.push(format!("{side}.blk.{layer}.ffn_up.weight"), &[2 * hidden, hidden]);
+            model.push(format!("{side}.blk.{layer}.ffn_down.weight"), &[hidden, 2 * hidden]);
+        }
+    }
+    model
+}
+
 /// A random mixture of everything, with names that contain parts of other names.
 fn anything(random: &mut u64) -> Described {
     const PARTS: &[&str] = &[
@@ -255,6 +277,8 @@ fn models() -> Vec<Described> {
         bert(768),
         bert(312),
         bert(300),
+        t5(24, 24, 1024),
+        t5(12, 6, 768),
     ];
     models
         .push(Described { tensors: models[0].tensors.iter().rev().cloned().collect(), ..models[0].clone() });

@@ -7,6 +7,9 @@ use modelfmt_core::author::Shortened;
 use super::globals::{Known, known};
 use crate::error::Fault;
 
+/// How many arguments a class that makes a dictionary takes: a function for what is missing, and the items.
+const DICT_ARGS: usize = 2;
+
 /// The number of a value.
 pub(crate) type Id = u32;
 
@@ -179,6 +182,27 @@ impl Values<'_> {
         known(self.raw(module)?, self.raw(name)?)
     }
 
+    /// Returns how many values are looked at to find the items or the members of a value.
+    pub(crate) fn breadth(&self, id: Id) -> usize {
+        let of_dict = |number: u32| self.dicts.get(number as usize).map_or(0, Vec::len);
+        let of_members = |id: Id| self.members(id).map_or(0, <[Id]>::len);
+        match self.node(id) {
+            Node::Dict(number) => of_dict(number),
+            Node::Call(_) => {
+                let Some(call) = self.call(id) else { return 0 };
+                let list = call.list.and_then(|number| self.lists.get(number as usize)).map_or(0, Vec::len);
+                let own = [of_members(call.args), call.dict.map_or(0, of_dict), list];
+                let args = self.members(call.args).unwrap_or_default().iter().take(DICT_ARGS);
+                let of_args = args.map(|&arg| match self.node(arg) {
+                    Node::Dict(number) => of_dict(number),
+                    _ => of_members(arg),
+                });
+                own.into_iter().chain(of_args).fold(0, usize::saturating_add)
+            }
+            _ => of_members(id),
+        }
+    }
+
     /// Returns the items of a dictionary, or of a call that makes one.
     pub(crate) fn items(&self, id: Id) -> Option<Vec<(Id, Id)>> {
         let of = |number: u32| self.dicts.get(number as usize);
@@ -191,7 +215,7 @@ impl Values<'_> {
                 }
                 // Python 2 passed a list of pairs to OrderedDict. A Counter gets a dictionary.
                 let mut items = Vec::new();
-                for &arg in self.members(call.args)? {
+                for &arg in self.members(call.args)?.iter().take(DICT_ARGS) {
                     match self.node(arg) {
                         Node::Dict(number) => items.extend(of(number)?),
                         Node::List(_) => items.extend(self.members(arg)?.iter().filter_map(|&pair| {

@@ -7,7 +7,7 @@
     reason = "this is test code"
 )]
 
-use modelfmt_pytorch::{Index, Limits, OpenOptions, Reader, SetIndex, VerifyLevel};
+use modelfmt_pytorch::{Container as _, Index, Limits, OpenOptions, Reader, SetIndex, VerifyLevel};
 use testkit::{
     CountingSource, Pickler, TorchTensor, ZipMember, error_text, peak, torch_pickle, torch_stream, torch_zip,
 };
@@ -237,6 +237,36 @@ fn what_is_shared_does_not_multiply() {
     let (opened, held) = peak(|| Reader::from_source(zip(&p.stop())));
     let text = error_text(opened.unwrap_err());
     assert!(text.contains("a pickle repeats") && held < (4 << 20), "{held}: {text}");
+    // A list of one tensor and 20,000 other values, 2,000 times: each time, all of them would be looked at.
+    let mut p = Pickler::new(3);
+    p.op(b"](").tensor(&w()).op(&b"C\0".repeat(20_000)).op(b"eq\0");
+    p.op(b"](").op(&b"h\0".repeat(2_000)).op(b"e");
+    let text = error_text(Reader::from_source(zip(&p.stop())).unwrap_err());
+    assert!(text.contains("a pickle repeats"), "{text}");
+    // The same with an object that has such a list, and with a dictionary whose pairs are no pairs.
+    for is_object in [true, false] {
+        let mut p = Pickler::new(2);
+        if is_object {
+            p.global("fractions", "Fraction").op(b")\x81(").tensor(&w()).op(&[b'N'; 20_000]).op(b"e");
+        } else {
+            p.global("collections", "OrderedDict").op(b"(](").op(&[b'N'; 20_000]).op(b"etR");
+            p.text("a").tensor(&w()).op(b"s");
+        }
+        p.op(b"q\0").op(b"](").op(&b"h\0".repeat(2_000)).op(b"e");
+        let text = error_text(Reader::from_source(zip(&p.stop())).unwrap_err());
+        assert!(text.contains("a pickle repeats"), "{text}");
+    }
+    // A text of a million bytes, 2,000 times, beside no tensor.
+    let mut p = Pickler::new(2);
+    p.op(b"}").text("texts").op(b"](").text(&"x".repeat(1_000_000)).op(b"q\0");
+    p.op(&b"h\0".repeat(2_000)).op(b"es");
+    let (opened, held) = peak(|| Reader::from_source(zip(&p.stop())));
+    let warnings = opened.unwrap().warnings();
+    assert!(held < (100 << 20), "{held}");
+    assert!(
+        warnings.iter().any(|warning| warning.contains("whose texts together have more than")),
+        "{warnings:?}"
+    );
     // A list that holds itself.
     let mut p = Pickler::new(2);
     p.op(b"]q\0(").tensor(&w()).op(b"h\0e");

@@ -208,6 +208,92 @@ fn weights_whose_rows_are_inputs_are_merged_transposed() {
     assert_eq!(values(&merged, Q), as_bf16(&plus(base_of(Q, &[8, 6]), (8, 2, 6), &a, &b, 1.0)));
 }
 
+/// PEFT goes by the class of a module, whatever the config says, so the map of the family decides. Without a
+/// map, other weights have to show how a square weight is stored.
+#[test]
+fn the_family_says_which_square_weights_have_inputs_as_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = |family: &str| {
+        let (_, map) = hub_folder::maps().into_iter().find(|(name, _)| name == family).unwrap();
+        let config = hub_folder::config(&map, "");
+        let tensors = hub_folder::model(&map, &config, &[DType::F32], &0.25f32.to_le_bytes());
+        hub_folder::folder(&tensors, &config)
+    };
+    let (gpt2, llama) = (hub("gpt2"), hub("llama"));
+    let gpt2_name = "transformer.h.0.attn.c_proj.weight";
+    let llama_name = "model.layers.0.self_attn.o_proj.weight";
+    for (number, (hub, name, is_transposed)) in
+        [(&gpt2, gpt2_name, true), (&llama, llama_name, false)].into_iter().enumerate()
+    {
+        let model = Model::open(hub.path()).unwrap();
+        let module = name.trim_end_matches(".weight");
+        let [of_a, of_b] =
+            ["lora_A", "lora_B"].map(|side| format!("base_model.model.{module}.{side}.weight"));
+        let [a, b] = [of_shape(&of_a, &[2, 16]), of_shape(&of_b, &[16, 2])];
+        let expected = match is_transposed {
+            true => plus(vec![0.25; 256], (16, 2, 16), &transposed(&b, 16), &transposed(&a, 2), 1.0),
+            false => plus(vec![0.25; 256], (16, 2, 16), &a, &b, 1.0),
+        };
+        for stated in ["true", "false"] {
+            let config = format!(r#"{{"lora_alpha": 2, "fan_in_fan_out": {stated}}}"#);
+            let adapter_name = format!("{number}-{stated}");
+            let adapter =
+                adapter(folder.path(), &adapter_name, &config, &[(&of_a, &[2, 16]), (&of_b, &[16, 2])]);
+            let merged = merge(&model, &[(&adapter, 1.0)], Format::Safetensors).unwrap();
+            assert_eq!(values(&merged, name), expected, "{name} {stated}");
+        }
+    }
+    let model = base(folder.path());
+    let of_o = ["lora_A", "lora_B"]
+        .map(|side| format!("base_model.model.model.layers.0.self_attn.o_proj.{side}.weight"));
+    let config = r#"{"lora_alpha": 2, "fan_in_fan_out": true}"#;
+    let square: Shapes<'_> = &[(&of_o[0], &[2, 6]), (&of_o[1], &[6, 2])];
+    let alone = adapter(folder.path(), "alone", config, square);
+    let error = merge(&model, &[(&alone, 1.0)], Format::Safetensors).unwrap_err().to_string();
+    assert!(error.contains("it is square, so its shape does not show"), "{error}");
+    let of_q: Shapes<'_> = &[(A_OF_Q, &[2, 6]), (B_OF_Q, &[8, 2])];
+    let shown = [square, of_q].concat();
+    let shown = adapter(folder.path(), "shown", config, &shown);
+    let merged = merge(&model, &[(&shown, 1.0)], Format::Safetensors).unwrap();
+    let [a, b] = [of_shape(&of_o[0], &[2, 6]), of_shape(&of_o[1], &[6, 2])];
+    assert_eq!(values(&merged, O), as_bf16(&plus(base_of(O, &[6, 6]), (6, 2, 6), &a, &b, 1.0)));
+}
+
+/// With tied embeddings, no program reads the output matrix of the file, so a change of it would be lost.
+#[test]
+fn a_change_that_no_program_would_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, map) = hub_folder::maps().into_iter().find(|(name, _)| name == "llama").unwrap();
+    let config = hub_folder::config(&map, "");
+    let tensors = hub_folder::model(&map, &config, &[DType::F32], &0.25f32.to_le_bytes());
+    let tied = hub_folder::config(&map, r#""tie_word_embeddings": true"#);
+    let of_head = ["lora_A", "lora_B"].map(|side| format!("base_model.model.lm_head.{side}.weight"));
+    let lora_config = r#"{"lora_alpha": 2, "modules_to_save": ["lm_head"]}"#;
+    let delta =
+        adapter(folder.path(), "delta", lora_config, &[(&of_head[0], &[2, 16]), (&of_head[1], &[8, 2])]);
+    let saved = adapter(folder.path(), "saved", lora_config, &[(SAVED_HEAD, &[8, 16])]);
+    for (config, is_tied) in [(&tied, true), (&config, false)] {
+        let hub = hub_folder::folder(&tensors, config);
+        let model = Model::open(hub.path()).unwrap();
+        for (number, adapter) in [&delta, &saved].into_iter().enumerate() {
+            for target in ["gguf", "hf"] {
+                let out = folder.path().join(format!("{target}-{is_tied}-{number}"));
+                let conversion =
+                    Conversion::new(&model, &out).to(target.parse::<modelfmt::Target>().unwrap());
+                match conversion.options(&lora(&[(adapter, 1.0)])).write() {
+                    Ok(_) => assert!(!is_tied, "{target} {number}"),
+                    Err(error) => {
+                        let error = error.to_string();
+                        let is_said = error.contains("an adapter changes \"lm_head.weight\"")
+                            && error.contains("`tie_word_embeddings`");
+                        assert!(is_tied && is_said && !out.exists(), "{target} {number}: {error}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Returns an adapter in GGUF, in the form that llama.cpp reads.
 fn gguf(folder: &Path, keys: &[(&str, MetaValue<'_>)], tensors: &[(&str, &[u64])]) -> PathBuf {
     use modelfmt_write::TensorSpec;
@@ -273,7 +359,11 @@ fn what_is_not_merged_is_refused_by_name() {
     let lora = r#"{"peft_type": "LORA", "lora_alpha": 2}"#;
     let with =
         |key: &str, value: &str| format!(r#"{{"peft_type": "LORA", "lora_alpha": 2, "{key}": {value}}}"#);
+    let many: Vec<String> = (0..100).map(|number| format!("\"a{{5000}}{number}\": 1")).collect();
+    let many = format!("{{{}}}", many.join(", "));
     let cases: &[(&str, String, Shapes<'_>)] = &[
+        ("`alpha_pattern`: its patterns take more than", with("alpha_pattern", &many), pair),
+        ("`rank_pattern`: its patterns take more than", with("rank_pattern", &many), pair),
         ("`use_dora` is set", with("use_dora", "true"), pair),
         ("magnitudes (DoRA)", lora.to_owned(), &[(A_OF_Q, &[2, 6]), (B_OF_Q, &[8, 2]), (magnitude, &[8])]),
         ("`lora_bias`", with("lora_bias", "true"), pair),
