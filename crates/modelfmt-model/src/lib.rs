@@ -13,6 +13,7 @@
 
 mod async_model;
 pub mod checked;
+mod damage;
 #[cfg(not(target_arch = "wasm32"))]
 mod edit_guard;
 pub mod error;

@@ -124,6 +124,42 @@ pub fn signed_files(
     }
 }
 
+/// Fails unless a file may be changed and then signed by this key: its new signature will vouch for everything
+/// that the change keeps. So the file must pass a full verification, and a signature by the key beside it
+/// (`FILE.sig`) must be of the file as it is.
+///
+/// # Errors
+/// The errors of [`OpenOptions::open`]; [`Error::NotEditable`] if the file is not intact; [`Error::Signature`]
+/// if it is not what the key has signed.
+pub fn expect_signable(
+    file: impl AsRef<Path>,
+    key: &PublicKey,
+    options: &OpenOptions,
+    work: &Execution<'_>,
+) -> Result<()> {
+    let file = file.as_ref();
+    let model = options.open(file)?;
+    let (signature, keys) = (file_signature_path(file), std::slice::from_ref(key));
+    if Bundle::read(&signature).is_ok_and(|bundle| bundle.check(keys).is_some()) {
+        let failed = |why| Error::Signature { path: file.to_owned(), why };
+        let options = VerifyOptions::new().signature(signature).allow_symlinks(true);
+        let verified = modelfmt_oms::verify(file, keys, &options, work);
+        if let Some(finding) = verified.map_err(|error| failed(with_causes(&error)))?.findings().first() {
+            return Err(failed(format!(
+                "{}: {finding}, so it is not signed after another change; if it is good, sign it as it is first",
+                file.display()
+            )));
+        }
+    }
+    match model.verify_with(VerifyLevel::Full, work).errors.first() {
+        None => Ok(()),
+        Some(finding) => {
+            let why = format!("it is not intact, and so it is not signed: {finding}");
+            Err(Error::NotEditable { path: file.to_owned(), why })
+        }
+    }
+}
+
 /// Returns notes about the signatures beside a file that was just changed, and in its folder.
 pub(crate) fn of_before(file: &Path) -> impl Iterator<Item = Note> {
     let signatures = [(file_signature_path(file), "the file"), (folder_signature_path(file), "the folder")];

@@ -13,7 +13,7 @@ use crate::bundle::Bundle;
 use crate::error::{Error, Fault, Result};
 use crate::hash;
 use crate::sign::not_written;
-use crate::statement::{TYPE, hex};
+use crate::statement::{TYPE, expect_unique_members, hex};
 use crate::verified::signer;
 
 /// The type of the predicate. Signatures of models have a different one, so a statement cannot be mistaken
@@ -135,6 +135,7 @@ impl Derivation {
     fn parse(path: &Path, bundle: &Bundle) -> Result<Self> {
         let bad = |fault| Error::Bundle { path: path.to_owned(), fault };
         let no_statement = |why: &str| bad(Fault::Json(why.to_owned()));
+        expect_unique_members(bundle.payload()).map_err(bad)?;
         let mut statement: Value =
             serde_json::from_slice(bundle.payload()).map_err(|error| no_statement(&error.to_string()))?;
         let known = |what, member: &str, expected| match statement.get(member).and_then(Value::as_str) {
@@ -206,4 +207,42 @@ pub fn derivation_path(model: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(model);
     name.push(".derivation.json");
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use modelfmt_keys::KeyType;
+
+    use super::*;
+
+    #[test]
+    fn a_statement_has_each_member_once() {
+        let key = PrivateKey::from_bytes(KeyType::P256, &[7; 32]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("statement");
+        let read = |more: &str, of_subject: &str, of_predicate: &str| {
+            let subject = format!(
+                r#"[{{"name": "m", "digest": {{"sha256": "{0}", "blake3": "{0}"{of_subject}}}}}]"#,
+                "0".repeat(64)
+            );
+            let text = format!(
+                r#"{{"_type": "{TYPE}", "subject": {subject}, "predicateType": "{DERIVATION}",
+                "predicate": {{"base": [1, -1, 0.5, true, null, {{"x": "y"{of_predicate}}}]}}{}}}"#,
+                more.replace("SUBJECT", &subject)
+            );
+            std::fs::write(&path, Bundle::sign(text.as_bytes(), &key).unwrap()).unwrap();
+            Derivation::read(&path, std::slice::from_ref(key.public()))
+        };
+        assert_eq!(read("", "", "").unwrap().files.len(), 1);
+        for (twice, read) in [
+            ("subject", read(r#", "subject": SUBJECT"#, "", "")),
+            ("sha256", read("", r#", "sha256": """#, "")),
+            ("x", read("", "", r#", "x": 1"#)),
+        ] {
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains(&format!("the member {twice:?} is there twice")), "{error}");
+        }
+    }
 }

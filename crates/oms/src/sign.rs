@@ -72,7 +72,8 @@ impl SignOptions {
     /// Notes each file's size and modification time in the statement. If the same key has made a signature
     /// with this option before, a file with unchanged size and time is not read again: its digest is taken
     /// from that signature, which is then replaced. Anyone who can set the time of a file can have any
-    /// content signed this way, so use this only for models that nobody else can write to.
+    /// content signed this way, so use this only for models that nobody else can write to. Any other signature
+    /// is replaced only if [`overwrite`](Self::overwrite) says so.
     #[must_use]
     pub const fn trust_mtime(mut self, trust: bool) -> Self {
         self.trust_mtime = trust;
@@ -115,12 +116,13 @@ pub fn sign(model: &Path, key: &PrivateKey, options: &SignOptions, work: &Execut
         return Err(Error::WrongKey(format!("this key is {}", key.key_type())));
     }
     let path = signature_path(model);
-    let overwrite = if options.trust_mtime { Overwrite::Replace } else { options.overwrite };
+    let own = if options.trust_mtime { own_bundle(&path, key) } else { None };
+    let overwrite = if own.is_some() { Overwrite::Replace } else { options.overwrite };
     // Create the file first, so that a failure does not come after hours of hashing.
     let output = AtomicFile::create(&path, overwrite).map_err(|error| not_written(&path, error))?;
     let begun = nanoseconds(SystemTime::now());
     let (found, ignored) = files(model, &path, options)?;
-    let before = if options.trust_mtime { before(&path, key) } else { HashMap::new() };
+    let before = own.map(|own| noted(&own)).unwrap_or_default();
     let known = |file: &Found| before.get(&*file.name).filter(|(stamp, _)| *stamp == file.stamp);
     let unknown = found.iter().filter(|file| known(file).is_none());
     let jobs: Vec<_> = unknown.map(|file| Job { file, range: None }).collect();
@@ -198,13 +200,14 @@ fn is_partial(name: &str) -> bool {
     name.starts_with(".modelfmt-") && name.ends_with(".partial")
 }
 
-/// Returns the digests of files from the existing signature, with the sizes and times that it notes. The
-/// result is empty if the signature is not by this key.
-fn before(path: &Path, key: &PrivateKey) -> HashMap<String, (Stamp, Vec<u8>)> {
-    let Ok(bundle) = Bundle::read(path) else { return HashMap::new() };
-    if bundle.check(std::slice::from_ref(key.public())).is_none() {
-        return HashMap::new();
-    }
+/// Returns the existing signature if it is by this key.
+fn own_bundle(path: &Path, key: &PrivateKey) -> Option<Bundle> {
+    let bundle = Bundle::read(path).ok()?;
+    bundle.check(std::slice::from_ref(key.public())).is_some().then_some(bundle)
+}
+
+/// Returns the digests of files that a signature states, with the sizes and times that it notes.
+fn noted(bundle: &Bundle) -> HashMap<String, (Stamp, Vec<u8>)> {
     let Ok(statement) = Statement::parse(bundle.payload()) else { return HashMap::new() };
     if statement.algorithm != Algorithm::Sha256 || statement.shard_size.is_some() {
         return HashMap::new();

@@ -36,8 +36,8 @@ impl Index {
     ///
     /// # Errors
     /// If the file cannot be read, is an APR1 file, has a seal that cannot be read, has signatures of another
-    /// revision, or is encrypted without the flag for signatures and not open; if the progress callback of
-    /// `work` stops it.
+    /// revision, or is encrypted without the flag for signatures and not open, or with a hidden index; if the
+    /// progress callback of `work` stops it.
     pub fn sign(
         &self,
         source: &(impl Source + Sync),
@@ -59,8 +59,8 @@ impl Index {
     /// to change with a shard: see [`SetIndex::resized`](crate::SetIndex::resized).
     ///
     /// # Errors
-    /// If the file cannot be read, is not encrypted, or is not open; if nobody could open it afterwards; if
-    /// the system has no randomness.
+    /// If the file cannot be read, is not encrypted, or is not open; if nobody could open it afterwards, or
+    /// no reader accepts so many or so long keys; if the system has no randomness.
     pub fn rekey(&self, source: &impl Source, options: &SealOptions) -> Result<NewFile> {
         self.expect_sealable()?;
         let section = self.seal.as_deref().filter(|section| section.is_encrypted());
@@ -69,6 +69,7 @@ impl Index {
         if !options.encrypts() {
             return Err(refused(SealFault::Missing("nobody is named who can open the file")));
         }
+        options.check().map_err(refused)?;
         let parts = Parts::read(source, section)?;
         let slots = options.slots(keys).map_err(refused)?;
         let keys = tail::keys(keys, &slots, &section.statement);
@@ -143,6 +144,11 @@ impl Index {
         signers: &SealOptions,
         revision: Option<u64>,
     ) -> Result<NewFile> {
+        if section.body.is_index_sealed() && !section.flags.contains(Flags::SIGNED) {
+            // The sealed index repeats the flags, and nothing is encrypted twice with one key.
+            let why = "its hidden index says that nobody signs it, and cannot be changed; seal the model anew, with the keys that sign it";
+            return Err(refused(SealFault::Missing(why)));
+        }
         let trailer = section.trailer;
         let parts = Parts::read(source, section)?;
         let old_header = read(source, 0..HEADER_LEN)?;

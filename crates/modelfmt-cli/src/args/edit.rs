@@ -41,7 +41,8 @@ pub(crate) struct Edit {
     #[arg(long, value_name = "GLOB")]
     pub(crate) drop: Vec<String>,
     /// A private key that signs the changed file: inside an APR2 file (Ed25519; may be repeated), otherwise in FILE.sig (P-256,
-    /// P-384 or P-521). An APR2 file is verified first. Without it, signatures inside are removed, because they do not cover the change
+    /// P-384 or P-521). The file is verified first, also by a FILE.sig of this key. Without --sign, signatures inside are removed,
+    /// because they do not cover the change
     #[arg(long, value_name = "KEY", value_hint = ValueHint::FilePath)]
     pub(crate) sign: Vec<PathBuf>,
     /// APR2: the revision that --sign vouches for; without it, it stays as it is

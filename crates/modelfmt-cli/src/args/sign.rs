@@ -30,8 +30,9 @@ pub(crate) struct Sign {
     /// Replace an existing signature
     #[arg(long)]
     pub(crate) force: bool,
-    /// Do not read files again whose size and modification time are as the existing signature says, if the same key made it with this option. Use it
-    /// only if nobody else can write to the files: setting the time of a changed file hides the change
+    /// Do not read files again whose size and modification time are as the existing signature says, if the same key made it with
+    /// this option. A signature by the same key is replaced, another only with --force. Use it only if nobody else can write to
+    /// the files: setting the time of a changed file hides the change
     #[arg(long)]
     pub(crate) trust_mtime: bool,
     /// Follow symbolic links to files, and sign the files that they lead to

@@ -8,6 +8,7 @@ use modelfmt::edit::Edited;
 use modelfmt::edit::{EditMethod, EditOptions, NewValue, Recovered};
 use modelfmt::keys::PrivateKey;
 use modelfmt::oms::signature_path;
+use modelfmt::signed::expect_signable;
 use modelfmt::wording::{Note, Printable};
 
 use super::sign;
@@ -47,6 +48,11 @@ pub(crate) fn run(args: &Edit, quiet: bool) -> Result {
     let plan = if args.dry_run { modelfmt::edit::Edit::new } else { modelfmt::edit::Edit::after_recovery };
     let edit = plan(&args.file, &options)?;
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    if let Some(key) = &beside {
+        edit.check(args.output.as_deref(), overwrite)?;
+        let bar = Progress::new("verifying", edit.nbytes(), quiet);
+        bar.run(|work| expect_signable(&args.file, key.public(), &options.open, work))?;
+    }
     if args.dry_run {
         return rehearse(edit, args.output.as_deref(), overwrite, quiet);
     }

@@ -79,6 +79,50 @@ fn names_are_changed_and_tensors_go() {
     modelfmt_in(folder.path(), "edit trained.mag --rename model.*=* -o out.mag --force").ok();
 }
 
+/// Another set in the folder would be broken.
+#[test]
+fn an_output_replaces_no_file_of_a_set() {
+    let folder = folder(&["reference/trained.mag"]);
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    run("convert trained.mag m.safetensors --lossy --quiet").ok();
+    run("convert trained.mag set.safetensors.index.json --shard-size 400 --lossy --quiet").ok();
+    let shard = folder.path().join("set-00001-of-00003.safetensors");
+    let bytes = fs::read(&shard).unwrap();
+    let name = run("inspect --json m.safetensors").json()["tensors"][0]["name"].clone();
+    for change in ["--set a=b".to_owned(), format!("--drop {}", name.as_str().unwrap())] {
+        for dry in ["", " --dry-run"] {
+            let args = format!("edit m.safetensors {change} -o set-00001-of-00003.safetensors --force{dry}");
+            let error = run(&args).error();
+            assert!(error.contains("set-00001-of-00003.safetensors"), "{error}");
+            assert!(fs::read(&shard).unwrap() == bytes, "{args}");
+        }
+    }
+    run("verify set.safetensors.index.json").ok();
+    run("edit m.safetensors --set a=b -o set-9.safetensors --force").ok();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_with_other_names_is_changed_in_place_only_at_once() {
+    let folder = folder(&["reference/trained.mag"]);
+    let run = |args: &str| modelfmt_in(folder.path(), args);
+    run("convert trained.mag m.safetensors --lossy --reserve 20000 --quiet").ok();
+    let [file, other] = ["m.safetensors", "other.safetensors"].map(|name| folder.path().join(name));
+    fs::hard_link(&file, &other).unwrap();
+    let bytes = fs::read(&file).unwrap();
+    let long = format!("edit m.safetensors --set a={}", "x".repeat(9000));
+    for more in ["", " --dry-run"] {
+        let run = run(&format!("{long}{more}"));
+        assert!(run.status == 1 && run.stderr.contains("hard links"), "{}", run.stderr);
+        assert!(fs::read(&other).unwrap() == bytes);
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    run(&format!("{long} -o out.safetensors")).ok();
+    let short = run("edit m.safetensors --set a=b");
+    assert!(short.stderr.contains("in place"), "{}", short.stderr);
+    assert_eq!(metadata(folder.path(), "other.safetensors")["a"], "b");
+}
+
 #[test]
 fn errors_say_what_to_do() {
     let folder = folder(&["reference/trained.mag", "apr2/apr1.apr", "reference/one-shard.aero"]);
@@ -192,6 +236,7 @@ fn an_edit_that_cannot_be_signed_says_that_it_is_made() {
             ["m.safetensors: the file was changed", said, "to sign it, use `modelfmt sign --force`"];
         assert!(expected.iter().all(|part| error.contains(part)), "{error}");
         assert_eq!(metadata(folder.path(), "m.safetensors")["k"], "two");
+        modelfmt_in(folder.path(), "sign m.safetensors --key me.key --force").ok();
         modelfmt_in(folder.path(), "edit m.safetensors --set k=one --sign me.key").ok();
     }
 }

@@ -206,6 +206,9 @@ fn a_signature_beside_a_file_is_made_anew() {
         run.stderr
     );
     assert!(keys.run(&["verify", &path, "--key", &format!("{p256}.pub")]).status == 1);
+    let error = keys.run(&["edit", &path, "--set", "license=BSD", "--sign", &p256]).error();
+    assert!(error.contains("is not what was signed") && error.contains("sign it as it is first"), "{error}");
+    keys.ok(&["sign", &path, "--key", &p256, "--force"]);
     let run = keys.run(&["edit", &path, "--set", "license=BSD", "--sign", &p256]);
     assert!(run.status == 0 && !run.stderr.contains("as it was"), "{}", run.stderr);
     keys.ok(&["verify", &path, "--key", &format!("{p256}.pub")]);
@@ -230,6 +233,81 @@ fn a_signature_beside_a_file_is_made_anew() {
     let apr = signed(&keys, &[&ed], "none");
     let error = keys.run(&["edit", &apr, "--set", "a=b", "--sign", &p256]).error();
     assert!(error.contains("ed25519"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_intact_gets_no_signature_beside_it() {
+    let keys = Secrets::new();
+    let (p256, other) = (keys.key("p256", "p"), keys.key("p256", "other"));
+    let source = testkit::testdata("seal").join("signed.apr").display().to_string();
+    let damage = |path: &str| {
+        let place = inspected(&keys, path)["tensors"][0]["offset"].as_u64().unwrap();
+        let mut bytes = fs::read(path).unwrap();
+        bytes[usize::try_from(place).unwrap()] ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    let refused = |path: &str, why: &str| {
+        let (bytes, out) = (fs::read(path).unwrap(), keys.path("out"));
+        for with in [&[][..], &["--dry-run"], &["-o", &out]] {
+            let edit = ["edit", path, "--set", "license=MIT", "--sign", &p256];
+            let error = keys.run(&[&edit, with].concat()).error();
+            assert!(error.contains(why) && bytes == fs::read(path).unwrap(), "{error}");
+            assert!(!fs::exists(&out).unwrap());
+        }
+    };
+    let aero = keys.path("m.aero");
+    keys.ok(&["convert", &source, &aero, "--dequantize", "f32", "--lossy"]);
+    damage(&aero);
+    refused(&aero, "not intact");
+    assert!(!fs::exists(format!("{aero}.sig")).unwrap());
+    // A GGUF has no checksum, but its signature says how it was.
+    let gguf = keys.path("m.gguf");
+    keys.ok(&["convert", &source, &gguf, "--dequantize", "f32", "--lossy", "--widen"]);
+    keys.ok(&["sign", &gguf, "--key", &p256]);
+    damage(&gguf);
+    refused(&gguf, "is not what was signed");
+    // The signature of another key proves nothing to this one.
+    keys.ok(&["edit", &gguf, "--set", "license=MIT", "--sign", &other]);
+    keys.ok(&["verify", &gguf, "--key", &format!("{other}.pub")]);
+}
+
+/// The checksum of a file covers all of it, and is not computed for a small part of a large file.
+#[cfg(unix)]
+#[test]
+fn damage_in_a_large_signed_file_gets_no_new_checksum() {
+    use std::os::unix::fs::FileExt as _;
+
+    let keys = Secrets::new();
+    let (a, source, path) = (keys.key("ed25519", "a"), keys.path("big.safetensors"), keys.path("big.apr"));
+    let (gone, kept) = (40u64 << 20, 30u64 << 20);
+    let end = gone + kept;
+    let header = format!(
+        r#"{{"gone":{{"dtype":"U8","shape":[{gone}],"data_offsets":[0,{gone}]}},"kept":{{"dtype":"U8","shape":[{kept}],"data_offsets":[{gone},{end}]}}}}"#
+    );
+    fs::write(&source, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat()).unwrap();
+    let file = fs::File::options().write(true).open(&source).unwrap();
+    file.set_len(8 + header.len() as u64 + end).unwrap();
+    keys.ok(&["convert", &source, &path, "--compress", "none", "--sign", &a]);
+    let shown = inspected(&keys, &path);
+    let place = |name: &str| {
+        let tensors = shown["tensors"].as_array().unwrap();
+        tensors.iter().find(|tensor| tensor["name"] == name).unwrap()["offset"].as_u64().unwrap()
+    };
+    let file = fs::File::options().read(true).write(true).open(&path).unwrap();
+    let edit = ["edit", &path, "--drop", "gone", "--set", "license=MIT"];
+    file.write_all_at(&[1], place("kept") + 77).unwrap();
+    let version = || file.metadata().unwrap().modified().unwrap();
+    let before = version();
+    for with in [&[][..], &["--dry-run"]] {
+        let error = keys.run(&[&edit, with].concat()).error();
+        assert!(error.contains("SealDigest"), "{error}");
+    }
+    assert!(version() == before && file.metadata().unwrap().len() > end);
+    // Damage in what is removed does no harm.
+    file.write_all_at(&[0], place("kept") + 77).unwrap();
+    file.write_all_at(&[1], place("gone")).unwrap();
+    keys.ok(&edit);
+    keys.ok(&["verify", &path]);
 }
 
 /// Makes a set from that file, and returns its manifest.

@@ -335,6 +335,33 @@ fn pooling_of_embeddings_is_read() {
     assert!(folder.refused(&[]).contains("1_Pooling/config.json"));
 }
 
+/// Models that also generate texts are pooled if llama.cpp's own conversion states it for them; others get a
+/// note.
+#[test]
+fn pooling_of_models_that_generate_is_read_or_noted() {
+    for (family, architecture, is_read) in [("qwen3", "qwen3", true), ("llama", "llama", false)] {
+        let mut folder = Folder::llama();
+        folder.set("model_type", json!(family));
+        if is_read {
+            folder.set("head_dim", json!(4));
+            for (layer, name) in [(0, "q_norm"), (0, "k_norm"), (1, "q_norm"), (1, "k_norm")] {
+                folder.add(&format!("model.layers.{layer}.self_attn.{name}.weight"), &[4]);
+            }
+        }
+        folder.write();
+        fs::create_dir(folder.path("1_Pooling")).unwrap();
+        fs::write(folder.path("1_Pooling/config.json"), r#"{"pooling_mode_lasttoken": true}"#).unwrap();
+        let output = folder.dir.path().join("out.gguf");
+        let run = modelfmt([Path::new("convert"), &folder.path(""), &output]);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        let is_noted = run.stderr.contains("1_Pooling/config.json is left out");
+        let found = modelfmt([Path::new("inspect"), Path::new("--json"), &output]).json()["metadata"]
+            [format!("{architecture}.pooling_type")]
+        .clone();
+        assert_eq!((found, is_noted), (if is_read { json!(3) } else { Value::Null }, !is_read), "{family}");
+    }
+}
+
 /// If llama.cpp computes differently only for long texts, there is a note.
 #[test]
 fn windows_that_llama_cpp_ignores_are_noted() {

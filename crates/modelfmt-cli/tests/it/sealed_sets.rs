@@ -120,6 +120,10 @@ fn rekey_changes_who_can_open_every_shard() {
     let before = files(&out);
     let error = keys.run(&["seal", &out, "--rekey", "--identity", &me, "--to-recipient", &me_public]).error();
     assert!(error.contains("SealNoKey") && files(&out) == before, "{error}");
+    let (raw, long) = (keys.raw("raw"), "x".repeat(1025));
+    let to = ["--identity", &other, "--key-file", &raw, "--key-id", &long];
+    let error = keys.run(&[&["seal", &out, "--rekey"], &to[..]].concat()).error();
+    assert!(error.contains("SealLimit") && files(&out) == before, "{error}");
     let error =
         keys.run(&["seal", &plain, "--rekey", "--identity", &other, "--to-recipient", &me_public]).error();
     assert!(error.contains("SealMissing") || error.contains("not encrypted"), "{error}");

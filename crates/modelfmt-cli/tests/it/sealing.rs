@@ -231,7 +231,10 @@ fn rekey_changes_who_can_open_a_file_and_nothing_else() {
         assert!(is_same(&keys, &model, &back), "{step:?}");
     }
     let bytes = fs::read(&sealed).unwrap();
+    let (long, five) = ("x".repeat(1025), ["--passphrase-file", phrase.as_str()].repeat(5));
     let cases: &[(i32, &[&str], &str)] = &[
+        (1, &["--identity", &other, "--key-file", &raw, "--key-id", &long], "SealLimit"),
+        (1, &[&["--identity", &other], &five[..]].concat(), "SealLimit"),
         (1, &["--identity", &me, "--to-recipient", &me_public], "SealNoKey"),
         (2, &["--identity", &other], "nobody could open"),
         (1, &["--to-recipient", &me_public], "SealNoKey"),
@@ -275,6 +278,15 @@ fn signatures_go_into_the_file_and_stay_beside_each_other() {
         assert!(error.contains("cover its revision") && bytes == fs::read(&file).unwrap(), "{error}");
         assert!(is_same_with(&keys, &model, &file, with));
     }
+    // A hidden index says whether anybody signs the file.
+    let hidden = [sealed, &["--hide-index"]].concat();
+    keys.ok(&[&["convert", &model, &file, "--force"], &hidden[..]].concat());
+    let bytes = fs::read(&file).unwrap();
+    let error = keys.run(&["sign", &file, "--key", &a, "--identity", &me]).error();
+    assert!(error.contains("seal the model anew") && bytes == fs::read(&file).unwrap(), "{error}");
+    keys.ok(&[&["convert", &model, &file, "--force", "--sign", &a], &hidden[..]].concat());
+    keys.ok(&["sign", &file, "--key", &b]);
+    keys.ok(&[&["verify", &file, "--identity", &me], &both[..6]].concat());
     // A damaged file is not signed.
     keys.ok(&["convert", &model, &file, "--force"]);
     let mut bytes = fs::read(&file).unwrap();

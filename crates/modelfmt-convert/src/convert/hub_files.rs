@@ -29,11 +29,15 @@ struct Place {
     /// The index that may already exist, with its files.
     index: OutputGuard,
     inputs: InputFiles,
+    overwrite: Overwrite,
+    /// The names of the old weights that were removed before the new files appeared.
+    removed: Mutex<Vec<&'static str>>,
 }
 
 impl ConversionPlan<'_> {
     /// Writes a hub folder, which is created if it does not exist. Its files appear when all are complete,
-    /// the weights last. After an error nothing is left behind.
+    /// the weights last. In a folder that has a model already, its weights are removed first, so that they
+    /// are never beside the config of another model. After an error nothing new is left behind.
     pub(super) fn write_hub_folder(mut self, out: &Path, work: &Execution<'_>) -> Result<Converted> {
         let place = self.hub_place(out)?;
         self.expect_room(&place.folder)?;
@@ -105,7 +109,7 @@ impl ConversionPlan<'_> {
         let last = folder.join(name);
         let guard = OutputGuard::new(&last, overwrite, inputs.clone());
         let index = OutputGuard::new(&folder.join(index), overwrite, inputs.clone());
-        Ok(Place { folder, last, name, guard, index, inputs })
+        Ok(Place { folder, last, name, guard, index, inputs, overwrite, removed: Mutex::default() })
     }
 
     fn write_hub_files(&mut self, place: &Place, work: &Execution<'_>) -> Result<Converted> {
@@ -115,7 +119,7 @@ impl ConversionPlan<'_> {
             files.check(name).map_err(|source| place.failed(name, source))?;
         }
         // Create the weights first: their lock keeps other writers away.
-        let appearing = Appearing { files: &files, last: place.name, beside: Mutex::default() };
+        let appearing = Appearing { files: &files, place, beside: Mutex::default() };
         let one = if self.target.is_set() {
             None
         } else {
@@ -156,19 +160,39 @@ impl Place {
         write::failed(&path, AnyWriteError::Write { path: path.display().to_string(), source })
     }
 
+    /// Returns whether there is a file at a path that may be removed.
+    fn has_old(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir()) && !self.inputs.contains(path)
+    }
+
+    /// Removes the weights of the model that was in the folder before: the single file, and the index, without
+    /// which the files of a set are no model.
+    fn remove_old_weights(&self) -> io::Result<()> {
+        for name in WEIGHTS.into_iter().filter(|_| self.overwrite == Overwrite::Replace) {
+            let path = self.folder.join(name);
+            if self.has_old(&path) {
+                fs::remove_file(&path)?;
+                self.removed.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the remaining files of the model that was in the folder before, and returns notes about them.
     fn remove_others(&self, written: &[WrittenFile]) -> Vec<Note> {
         let mut notes = self.index.remove_stale(written);
         let is_written = |name: &str| written.iter().any(|file| file.path == name);
         for name in WEIGHTS.into_iter().chain(ABOUT_WEIGHTS).filter(|name| !is_written(name)) {
             let path = self.folder.join(name);
-            if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_dir()) && !self.inputs.contains(&path)
-            {
-                notes.push(match fs::remove_file(&path) {
-                    Ok(()) => format!("{name:?} is removed: it belonged to the model that was in the folder before"),
-                    Err(error) => format!("{name:?} belonged to the model that was in the folder before and cannot be removed: {error}"),
-                });
+            let is_removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).contains(&name);
+            if !is_removed && !self.has_old(&path) {
+                continue;
             }
+            let removed = if is_removed { Ok(()) } else { fs::remove_file(&path) };
+            notes.push(match removed {
+                Ok(()) => format!("{name:?} is removed: it belonged to the model that was in the folder before"),
+                Err(error) => format!("{name:?} belonged to the model that was in the folder before and cannot be removed: {error}"),
+            });
         }
         notes.into_iter().map(Note::from).collect()
     }
@@ -177,7 +201,7 @@ impl Place {
 /// New files of which one appears last, after all others.
 struct Appearing<'a, N: NewFiles<Output: Send>> {
     files: &'a N,
-    last: &'static str,
+    place: &'a Place,
     /// Complete files that appear just before the last one.
     beside: Mutex<Vec<N::Output>>,
 }
@@ -185,8 +209,14 @@ struct Appearing<'a, N: NewFiles<Output: Send>> {
 /// A file of [`Appearing`].
 struct File<'a, O> {
     file: O,
-    /// For the last file: the files that appear before it.
-    before: Option<&'a Mutex<Vec<O>>>,
+    /// For the last file: the files that appear before it, and where they do.
+    before: Option<(&'a Mutex<Vec<O>>, &'a Place)>,
+}
+
+impl<N: NewFiles<Output: Send>> Appearing<'_, N> {
+    fn before(&self, path: &str) -> Option<(&Mutex<Vec<N::Output>>, &Place)> {
+        (path == self.place.name).then_some((&self.beside, self.place))
+    }
 }
 
 impl<'a, N: NewFiles<Output: Send>> NewFiles for &'a Appearing<'_, N> {
@@ -197,13 +227,11 @@ impl<'a, N: NewFiles<Output: Send>> NewFiles for &'a Appearing<'_, N> {
     }
 
     fn create(&self, path: &str) -> io::Result<Self::Output> {
-        let file = self.files.create(path)?;
-        Ok(File { file, before: (path == self.last).then_some(&self.beside) })
+        Ok(File { file: self.files.create(path)?, before: self.before(path) })
     }
 
     fn create_to_read_back(&self, path: &str) -> io::Result<Self::Output> {
-        let file = self.files.create_to_read_back(path)?;
-        Ok(File { file, before: (path == self.last).then_some(&self.beside) })
+        Ok(File { file: self.files.create_to_read_back(path)?, before: self.before(path) })
     }
 }
 
@@ -230,11 +258,129 @@ impl<O: Output + Send> Output for File<'_, O> {
         self.file.remove_old()
     }
 
-    fn commit(self) -> io::Result<()> {
-        if let Some(before) = self.before {
+    fn commit(mut self) -> io::Result<()> {
+        if let Some((before, place)) = self.before {
+            self.file.finish()?;
+            // If the program is killed from here on, the folder has no weights.
+            place.remove_old_weights()?;
+            self.file.remove_old()?; // waits until the removal is on the disk
             let files = std::mem::take(&mut *before.lock().unwrap_or_else(PoisonError::into_inner));
             files.into_iter().try_for_each(Output::commit)?;
         }
         self.file.commit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modelfmt_write::NewFolder;
+
+    use super::*;
+
+    /// New files of which one cannot appear, as if the program were killed just before.
+    struct Stops(NewFolder, &'static str);
+
+    struct StopsHere<O>(O, bool);
+
+    impl NewFiles for Stops {
+        type Output = StopsHere<<NewFolder as NewFiles>::Output>;
+
+        fn check(&self, path: &str) -> io::Result<()> {
+            self.0.check(path)
+        }
+
+        fn create(&self, path: &str) -> io::Result<Self::Output> {
+            Ok(StopsHere(self.0.create(path)?, path == self.1))
+        }
+    }
+
+    impl<O: Sink> Sink for StopsHere<O> {
+        fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.0.write_at(offset, bytes)
+        }
+
+        fn name(&self) -> String {
+            self.0.name()
+        }
+    }
+
+    impl<O: Output> Output for StopsHere<O> {
+        fn read_back(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.0.read_back(offset, out)
+        }
+
+        fn finish(&mut self) -> io::Result<()> {
+            self.0.finish()
+        }
+
+        fn remove_old(&self) -> io::Result<()> {
+            self.0.remove_old()
+        }
+
+        fn commit(self) -> io::Result<()> {
+            if self.1 { Err(io::Error::other("stopped")) } else { self.0.commit() }
+        }
+    }
+
+    #[test]
+    fn weights_are_never_beside_the_config_of_another_model() {
+        let [single, index] = WEIGHTS;
+        for (name, old) in [(single, single), (single, index), (index, single), (index, index)] {
+            for stop in ["config.json", "tokenizer.json", name, ""] {
+                let folder = tempfile::tempdir().unwrap();
+                let read = |name: &str| fs::read_to_string(folder.path().join(name)).ok();
+                for name in [old, "config.json", "tokenizer.json"] {
+                    fs::write(folder.path().join(name), "old").unwrap();
+                }
+                let last = folder.path().join(name);
+                let guard = |path: &Path| OutputGuard::new(path, Overwrite::Replace, InputFiles::default());
+                let place = Place {
+                    folder: folder.path().to_owned(),
+                    name,
+                    guard: guard(&last),
+                    index: guard(&folder.path().join(index)),
+                    last,
+                    inputs: InputFiles::default(),
+                    overwrite: Overwrite::Replace,
+                    removed: Mutex::default(),
+                };
+                let files = Stops(NewFolder::new(folder.path(), Overwrite::Replace), stop);
+                let beside = ["config.json", "tokenizer.json"].map(|name| {
+                    let mut file = files.create(name).unwrap();
+                    file.write_at(0, b"new").unwrap();
+                    file.finish().unwrap();
+                    file
+                });
+                let appearing = Appearing { files: &files, place: &place, beside: Mutex::new(beside.into()) };
+                let weights = (&appearing).create(name).unwrap();
+                weights.write_at(0, b"new").unwrap();
+                assert_eq!(weights.commit().is_ok(), stop.is_empty());
+                let found = WEIGHTS.map(read).into_iter().flatten().collect::<Vec<_>>();
+                let expected: &[&str] = if stop.is_empty() { &["new"] } else { &[] };
+                assert_eq!(found, expected, "{name} instead of {old}, stopped at {stop:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn old_weights_that_are_read_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let [single, index] = WEIGHTS.map(|name| folder.path().join(name));
+        fs::write(&single, "read").unwrap();
+        fs::write(&index, "old").unwrap();
+        let inputs = InputFiles::new([&single]);
+        let guard = || OutputGuard::new(&index, Overwrite::Replace, inputs.clone());
+        let place = Place {
+            folder: folder.path().to_owned(),
+            last: index.clone(),
+            name: "model.safetensors.index.json",
+            guard: guard(),
+            index: guard(),
+            inputs: inputs.clone(),
+            overwrite: Overwrite::Replace,
+            removed: Mutex::default(),
+        };
+        place.remove_old_weights().unwrap();
+        assert!(single.exists() && !index.exists());
     }
 }

@@ -39,9 +39,9 @@
 //!
 //! Checkpoints in small floats (FP8, MXFP4) have weights whose numbers need the scales in another tensor: one
 //! scale for the whole weight, one for each row, or one for each block. `dequantize` multiplies numbers and
-//! scales in f32, rounds the product to the requested dtype, and does not write the scales. A cast of such a
-//! weight is refused, because its values would change. A rule without a glob that casts or quantizes does not
-//! match a weight that another rule dequantizes.
+//! scales in f32, rounds the product to the requested dtype, and does not write scales that no other weight
+//! needs. A cast of such a weight is refused, because its values would change. A rule without a glob that
+//! casts or quantizes does not match a weight that another rule dequantizes.
 //!
 //! The scales of `a.weight` are `a.weight_scale_inv`, `a.weight_scale`, `a.scale_weight`, `a.qscale_weight`
 //! or `a.scale`. For a weight with another kind of name, `_scale_inv` or `_scale` is appended to the name.
@@ -137,7 +137,7 @@ pub use modelfmt_rules::wording::unsupported::{Subject, Unsupported, Unsupported
 pub use option_files::named_files;
 pub use output::WrittenFile;
 #[cfg(not(target_arch = "wasm32"))]
-pub use output::guard::files_of_index;
+pub use output::guard::{PartFiles, check_output, files_of_index};
 pub use parts::receipt::Receipt;
 pub use parts::{Part, PartPlan, PlannedPart};
 pub use programs::{Programs, TensorProgram};

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use modelfmt_core::Execution;
 use modelfmt_core::source::{FileVersion, folder_of};
+use modelfmt_core::{AnyError, Execution};
 use modelfmt_write::edit::{NewFile, hold};
 use modelfmt_write::{AtomicFile, Discard, Output, Overwrite};
 
@@ -14,9 +14,13 @@ use super::{Edit, EditMethod, Edited, check, through_link};
 use modelfmt_convert::convert::{Conversion, ConversionPlan, ConvertOptions, Converted};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
+use modelfmt_model::open::OpenOptions;
 use modelfmt_rules::globs::escaped;
 use modelfmt_rules::wording::Choice;
 use modelfmt_rules::wording::Note;
+
+/// The number of bytes that are checked at once.
+const PIECE: u64 = 4 << 20;
 
 /// A file or set that was rewritten.
 pub(super) struct Written {
@@ -119,7 +123,8 @@ impl Edit {
     }
 
     /// Returns the options of a conversion into the same format that leaves out the removed tensors and keeps
-    /// everything else. If the output will be signed, the edited model is verified first.
+    /// everything else. If the output will be signed, the edited model is verified first. If it loses its
+    /// digests, the tensors that stay are checked first.
     fn options(&self, model: &Model, work: &Execution<'_>) -> Result<ConvertOptions> {
         let exclude = self.drop.iter().map(|name| escaped(name)).collect();
         let mut options = ConvertOptions::default();
@@ -127,10 +132,35 @@ impl Edit {
         if let Some(same) = self.format.fns().and_then(|fns| fns.same) {
             same(model.opened(), &mut options);
         }
-        if let Some(signing) = &self.signing {
-            signing.sign_output(&self.path, &mut options, work)?;
+        match &self.signing {
+            Some(signing) => signing.sign_output(&self.path, &mut options, work)?,
+            None => self.loses_seal.as_ref().map_or(Ok(()), |open| self.expect_intact_values(open, work))?,
         }
         Ok(options)
+    }
+
+    /// Reads every tensor that stays from the present file, whose seal section has their digests. The edited
+    /// model has only new checksums, or none, so damage would go unnoticed there.
+    fn expect_intact_values(&self, open: &OpenOptions, work: &Execution<'_>) -> Result<()> {
+        let model = open.open(&self.path)?;
+        let kept = (0..model.tensor_count()).filter(|position| self.dropped.binary_search(position).is_err());
+        let kept: Vec<usize> = kept.collect();
+        let check = |piece: &mut Vec<u8>, number: u64| {
+            let position = usize::try_from(number).ok().and_then(|number| kept.get(number));
+            let Some(&position) = position else { return Ok(()) };
+            let (mut at, nbytes) = (0, model.info(position)?.nbytes);
+            while at < nbytes {
+                let len = PIECE.min(nbytes - at);
+                piece.resize(usize::try_from(len).unwrap_or_default(), 0);
+                model.read_into(position, at, piece)?;
+                if work.advance(len).is_break() {
+                    return Err(Error::file(self.path.clone(), AnyError::Cancelled));
+                }
+                at += len;
+            }
+            Ok(())
+        };
+        work.map(kept.len() as u64, Vec::new, check).map(drop)
     }
 
     /// Returns the result, after the model was rewritten.

@@ -198,6 +198,11 @@ pub struct Edit {
     method: EditMethod,
     /// The tensors that are removed, by their names after renaming.
     drop: Vec<String>,
+    /// Their positions in the present file, in ascending order.
+    dropped: Vec<usize>,
+    /// How the present file is opened, if the change removes its seal section and no new one is made. Only its digests say whether
+    /// values are damaged.
+    loses_seal: Option<OpenOptions>,
     set: usize,
     unset: usize,
     renamed: usize,
@@ -237,8 +242,12 @@ impl Edit {
     /// Returns the total for a progress bar, in bytes.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
-        // A model is verified and hashed before it is signed.
-        self.len().saturating_mul(if self.signing.is_some() { 3 } else { 1 })
+        let times = match self.signing {
+            Some(_) => 3, // a model is verified and hashed before it is signed
+            None if self.loses_seal.is_some() && !self.drop.is_empty() => 2,
+            None => 1,
+        };
+        self.len().saturating_mul(times)
     }
 
     /// Returns the length of the edited files in bytes, without new signatures.
@@ -267,7 +276,7 @@ impl Edit {
     /// # Errors
     /// [`Error::NotEditable`] if tensors of a model of several files would be removed without an output; [`Error::Usage`] for an
     /// output that is the file itself, [`Error::Exists`] for one that may not be replaced, [`Error::Write`] for one whose folder
-    /// does not exist.
+    /// does not exist, or that an index in this folder names.
     pub fn check(&self, out: Option<&Path>, overwrite: Overwrite) -> Result<()> {
         let Some(out) = out else {
             return match &self.target {
@@ -283,7 +292,8 @@ impl Edit {
             return Err(Error::usage(modelfmt_rules::wording::Choice::Output, why));
         }
         let beside = modelfmt_model::model::read_with(std::slice::from_ref(&self.path));
-        if modelfmt_write::InputFiles::new(beside).contains(out) {
+        let beside = modelfmt_write::InputFiles::new(beside);
+        if beside.contains(out) {
             let why =
                 "it is read with the file that is edited, and must not be overwritten; choose another name";
             let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, why);
@@ -292,11 +302,16 @@ impl Edit {
         if overwrite == Overwrite::Refuse && std::fs::symlink_metadata(out).is_ok() {
             return Err(Error::Exists { path: out.to_owned() });
         }
+        let refused = |source| Error::Write { path: out.to_owned(), source };
         if !folder_of(out).is_dir() {
-            let source = std::io::ErrorKind::NotFound.into();
-            return Err(Error::Write { path: out.to_owned(), source });
+            return Err(refused(std::io::ErrorKind::NotFound.into()));
         }
-        Ok(())
+        match &self.target {
+            Target::File(..) => {
+                modelfmt_convert::convert::check_output(out, overwrite, beside).map_err(refused)
+            }
+            Target::Set(_) => Ok(()), // the conversion checks all files of the new set
+        }
     }
 
     /// Changes the file.
@@ -359,11 +374,14 @@ impl Edit {
                 return Ok(self.rewritten(written));
             }
             (Target::File(new, _), _) => {
-                let nbytes = self.signed(new, work)?.len();
+                let new = self.signed(new, work)?;
                 if out.is_some() {
                     self.method = EditMethod::NewFile;
+                } else if self.method == EditMethod::InPlace {
+                    modelfmt_write::edit::check_patch(&path, &new)
+                        .map_err(|source| Error::Write { path: path.clone(), source })?;
                 }
-                nbytes
+                new.len()
             }
         };
         Ok(self.result(path, (nbytes, 0), Vec::new()))

@@ -113,6 +113,8 @@ impl Edit {
             Some(set) => several(&model, (&path, before), set, &names, given, signing.as_ref(), &mut notes)?,
             None => one(&model, (&path, old), &names, &given, &mut notes)?,
         };
+        let loses_seal = method != EditMethod::Unchanged && signing.is_none() && signing::is_sealed(&model);
+        let loses_seal = loses_seal.then(|| options.open.clone());
         let method = if dropped.positions.is_empty() { method } else { EditMethod::Written };
         notes.extend(signing::note(&model, &target, method, signing.as_ref()));
         let is_only_signed = method == EditMethod::Unchanged && signing.is_some();
@@ -128,6 +130,8 @@ impl Edit {
             set: set.len(),
             unset,
             renamed: names.keys().filter(|position| !dropped.has(**position)).count(),
+            dropped: dropped.positions,
+            loses_seal,
             signing,
             notes,
             versions: Versions::default(),

@@ -114,6 +114,15 @@ impl Signing {
     }
 }
 
+/// Returns whether a file, or one of the files of a set, has a seal section.
+pub(super) fn is_sealed(model: &Model) -> bool {
+    let Some(set) = model.as_apr2_sharded() else {
+        return model.as_apr2().is_some_and(|reader| reader.index().seal().is_some());
+    };
+    let mut shards = 0..model.container().file_paths().len();
+    shards.any(|number| set.shard(number).is_ok_and(|shard| shard.index().seal().is_some()))
+}
+
 /// Returns the function that removes the signatures of shards that the edit itself does not change, if the
 /// set is or will be signed: the signatures belong to the old set.
 pub(super) fn signature_stripper(

@@ -49,6 +49,10 @@ impl Signing {
     }
 }
 
+pub(super) const fn is_sealed(_: &Model) -> bool {
+    false
+}
+
 pub(super) const fn signature_stripper(
     _: &Model,
     _: Option<&Signing>,

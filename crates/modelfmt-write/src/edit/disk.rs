@@ -122,8 +122,15 @@ impl Disk for RealDisk {
 
     #[cfg(unix)]
     fn flush_folder(&self, path: &Path) -> io::Result<()> {
-        // A file system that cannot flush a folder reports an error, but nothing more can be done.
-        File::open(folder_of(path)).and_then(|folder| folder.sync_all()).or(Ok(()))
+        match File::open(folder_of(path)).and_then(|folder| folder.sync_all()) {
+            // A file system that cannot flush a folder says so, and nothing more can be done.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) =>
+            {
+                Ok(())
+            }
+            flushed => flushed,
+        }
     }
 
     #[cfg(not(unix))]
@@ -184,5 +191,21 @@ pub(super) fn try_lock(file: &File) -> io::Result<bool> {
         Err(TryLockError::WouldBlock) => Err(busy()),
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// Only a system that cannot flush a folder is forgiven: a journal counts on its name.
+    #[test]
+    fn a_folder_that_is_not_flushed_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        RealDisk.flush_folder(&folder.path().join("m")).unwrap();
+        let error = RealDisk.flush_folder(&folder.path().join("missing/m")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        #[cfg(target_os = "linux")]
+        RealDisk.flush_folder(Path::new("/proc/m")).unwrap(); // it has nothing that could be flushed
     }
 }

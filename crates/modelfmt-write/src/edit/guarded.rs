@@ -23,7 +23,7 @@ use crate::{CommitGuard, commit_guard};
 use modelfmt_core::Source;
 use modelfmt_core::source::folder_of;
 
-/// The number of first bytes that identify a new file that is to replace another.
+/// The number of first bytes that identify a file that is replaced, and the new file that replaces it.
 const HEAD: u64 = 4096;
 
 /// The change of one file.
@@ -89,8 +89,8 @@ fn plan<D: Disk>(disk: &D, home: &Path, changes: &[Change<'_>]) -> io::Result<Jo
                     records.push(record(new_len, old_len - new_len, 0));
                 }
             }
-            None if new_len == 0 => {}
-            None => records.push(record(0, 0, new_len.min(HEAD))),
+            None if new_len == 0 && old_len == 0 => {}
+            None => records.push(record(0, old_len.min(HEAD), new_len.min(HEAD))),
         }
         let is_replaced = patches.is_none();
         members.push(Member { name: (*name).to_owned(), is_replaced, old_len, new_len, records });

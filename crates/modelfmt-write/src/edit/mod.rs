@@ -65,7 +65,7 @@ pub use lock::{EditLock, hold};
 pub use names::{JOURNAL_SUFFIX, is_through_link, journal_path};
 pub use new_file::{NewFile, Patch, Preview};
 #[cfg(not(target_arch = "wasm32"))]
-pub use patch::patch;
+pub use patch::{check_patch, patch};
 #[cfg(not(target_arch = "wasm32"))]
 pub use recover::{Recovered, recover};
 #[cfg(not(target_arch = "wasm32"))]

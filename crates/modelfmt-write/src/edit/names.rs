@@ -5,7 +5,9 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::Metadata;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::{middle_of, temporary_path};
@@ -47,6 +49,23 @@ pub(super) fn is_in_linked_folder(folder: &Path, name: &str) -> bool {
 fn is_link_within(folder: &Path, name: &str, without: usize) -> bool {
     let inside = Path::new(name).components().filter(|part| matches!(part, Component::Normal(_))).count();
     folder.join(name).ancestors().take(inside).skip(without).any(Path::is_symlink)
+}
+
+/// Fails for a file that has other names (hard links). The journal is found beside one of them only, so through
+/// the others a half-changed file could be read.
+#[cfg(unix)]
+pub(super) fn expect_one_name(metadata: &Metadata) -> io::Result<()> {
+    if std::os::unix::fs::MetadataExt::nlink(metadata) <= 1 {
+        return Ok(());
+    }
+    let text = "it has other names (hard links), at which nobody would notice that it is half changed; name an output, or change a copy";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
+#[cfg(not(unix))]
+#[allow(clippy::unnecessary_wraps, reason = "as on Unix")]
+pub(super) const fn expect_one_name(_: &Metadata) -> io::Result<()> {
+    Ok(())
 }
 
 /// Returns the path of a file of an edit from its name in the journal. The name of the file next to the

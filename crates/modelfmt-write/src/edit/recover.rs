@@ -122,7 +122,8 @@ fn expect_known<D: Disk>(disk: &D, home: &Path, journal: &Journal, file: Option<
     Ok(())
 }
 
-/// Returns whether a file is in its state before the edit, after it, or in between. Links are not followed.
+/// Returns whether a file is in its state before the edit, after it, or in between. If it is to be replaced,
+/// also whether the new file is the right one. Links are not followed.
 fn is_known<D: Disk>(
     disk: &D,
     home: &Path,
@@ -145,16 +146,21 @@ fn is_known<D: Disk>(
     if is_in_linked_folder(folder, &member.name) {
         return Ok(false);
     }
-    let draft = journal.id.path(&path, Temporary::Draft);
-    let path = if disk.peek(&draft, 0)?.is_some() { draft } else { path };
-    if disk.peek(&path, 0)?.is_none() {
-        return Ok(false);
+    let is_in = |path: &Path, state: State| {
+        let found = disk.open(path)?;
+        match file {
+            Some(file) => journal::is_made(disk, file, (member, &found), state),
+            None => Ok(disk.len(&found)? == member.len(state)),
+        }
+    };
+    let (draft, is_there) = (journal.id.path(&path, Temporary::Draft), disk.peek(&path, 0)?.is_some());
+    if disk.peek(&draft, 0)?.is_none() {
+        return Ok(is_there && is_in(&path, State::After)?);
     }
-    let found = disk.open(&path)?;
-    match file {
-        Some(file) => journal::is_made(disk, file, (member, &found), State::After),
-        None => Ok(disk.len(&found)? == member.new_len),
-    }
+    // Another program may have put a file of its own there, which must not be lost. Where there is no file, or
+    // only a link, none can be lost.
+    let is_old = !is_there || is_in(&path, State::Before)? || is_in(&path, State::After)?;
+    Ok(is_old && is_in(&draft, State::After)?)
 }
 
 /// Returns whether edits of a file have left files that have no effect.

@@ -13,7 +13,7 @@ use crate::hash::Algorithm;
 use crate::names;
 use crate::walk::Stamp;
 
-pub(crate) use json::{Members, Object, Objects, members, text};
+pub(crate) use json::{Members, Object, Objects, expect_unique_members, members, text};
 
 /// The payload type of the envelope.
 pub(crate) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";

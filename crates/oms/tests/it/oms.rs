@@ -310,12 +310,20 @@ fn times_are_trusted_only_where_that_is_asked_for() {
 }
 
 #[test]
-fn the_digests_of_anothers_signature_are_not_taken() {
+fn anothers_signature_stays_and_its_digests_are_not_taken() {
     let model = Model::new();
     model.make_old();
     let trust = SignOptions::new().trust_mtime(true);
-    sign(model.path(), &other_key(), &trust, &work()).unwrap();
-    assert_eq!(sign(model.path(), &key(), &trust, &work()).unwrap().reused, 0);
-    fs::write(model.path().join("model.sig"), "damaged").unwrap();
-    assert_eq!(sign(model.path(), &key(), &trust, &work()).unwrap().reused, 0);
+    let sign = |key: &PrivateKey, options: &SignOptions| sign(model.path(), key, options, &work());
+    sign(&other_key(), &trust).unwrap();
+    let path = model.path().join("model.sig");
+    let bytes = fs::read(&path).unwrap();
+    for existing in [&bytes[..], b"damaged"] {
+        fs::write(&path, existing).unwrap();
+        assert!(matches!(sign(&key(), &trust), Err(Error::Exists { .. })));
+        assert_eq!(fs::read(&path).unwrap(), existing);
+        let replace = trust.clone().overwrite(Overwrite::Replace);
+        assert_eq!(sign(&key(), &replace).unwrap().reused, 0);
+        model.is_ok(&key());
+    }
 }

@@ -160,6 +160,15 @@ impl OutputGuard {
     }
 }
 
+/// Fails if a new file at `out` would replace a folder, a device, one of `inputs`, a file that an index in the
+/// same folder names, or a file that may not be replaced.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] for a file that may not be replaced; other errors for the others.
+pub fn check_output(out: &Path, overwrite: Overwrite, inputs: InputFiles) -> io::Result<()> {
+    OutputGuard::new(out, overwrite, inputs).check_target()
+}
+
 /// Returns the files that an index names and that belong to its set alone, that is, files with names that a
 /// writer gives to files of this set. If another set replaces it, these files are left over unless the new
 /// set has them. `text` is the text of the index; at most [`Limits::index_len`](modelfmt_core::Limits) bytes
@@ -230,6 +239,38 @@ impl NewFiles for GuardedFiles<'_> {
     fn check(&self, path: &str) -> io::Result<()> {
         self.files.check(path)?;
         self.guard.check(&self.guard.folder.join(path))
+    }
+
+    fn create(&self, path: &str) -> io::Result<AtomicFile> {
+        self.files.create(path)
+    }
+}
+
+/// New files for the parts of a set, from [`PartPlan::folder`](crate::convert::PartPlan::folder). They replace
+/// no input, and no file of another set.
+pub struct PartFiles {
+    guard: OutputGuard,
+    files: NewFolder,
+}
+
+impl PartFiles {
+    pub(crate) fn new(guard: OutputGuard) -> Self {
+        let GuardedFiles { files, .. } = guard.files();
+        Self { guard, files }
+    }
+}
+
+impl std::fmt::Debug for PartFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PartFiles({})", self.guard.folder.display())
+    }
+}
+
+impl NewFiles for PartFiles {
+    type Output = AtomicFile;
+
+    fn check(&self, path: &str) -> io::Result<()> {
+        self.guard.files().check(path)
     }
 
     fn create(&self, path: &str) -> io::Result<AtomicFile> {

@@ -7,10 +7,12 @@ use std::io;
 use std::ops::Range;
 
 use modelfmt_core::Execution;
-use modelfmt_write::{AnyWriteError, NewFiles, Overwrite, WrittenPart, begin_parts};
 #[cfg(not(target_arch = "wasm32"))]
-use modelfmt_write::{InputFiles, NewFolder};
+use modelfmt_write::InputFiles;
+use modelfmt_write::{AnyWriteError, NewFiles, Overwrite, WrittenPart, begin_parts};
 
+#[cfg(not(target_arch = "wasm32"))]
+use super::output::guard::{OutputGuard, PartFiles};
 use super::output::write;
 use super::output::{Recorded, WrittenFile};
 use super::values::Values;
@@ -175,13 +177,14 @@ impl<'a> PartPlan<'a> {
     }
 
     /// Opens a folder for the new files, for [`begin`](Self::begin) and the other methods. Input files are
-    /// never replaced, under whatever name.
+    /// never replaced, under whatever name, and neither are files that another index in the folder names.
     #[cfg(not(target_arch = "wasm32"))]
     #[must_use]
-    pub fn folder(&self, folder: impl AsRef<std::path::Path>, overwrite: Overwrite) -> NewFolder {
+    pub fn folder(&self, folder: impl AsRef<std::path::Path>, overwrite: Overwrite) -> PartFiles {
         let conversion = &self.conversion;
         let inputs = conversion.model.read_paths().into_iter().chain(super::named_files(&conversion.options));
-        NewFolder::new(folder.as_ref(), overwrite).protecting(InputFiles::new(inputs))
+        let index = folder.as_ref().join(&self.name);
+        PartFiles::new(OutputGuard::new(&index, overwrite, InputFiles::new(inputs)))
     }
 
     /// Checks that the set can be written, before any worker writes, and removes the index of a set that is replaced. Only one

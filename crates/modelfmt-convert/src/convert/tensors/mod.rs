@@ -215,6 +215,8 @@ impl<'a> Chooser<'a> {
             return Ok(());
         }
         let mut scales = Scales::new(model, &self.options.types.scales)?;
+        // The scales of weights that are written as they are.
+        let mut needed = BTreeSet::new();
         for (position, info) in model.tensors().enumerate() {
             let mut scaled = scales.of(&info);
             if self.scaled.contains_key(&position) {
@@ -233,11 +235,14 @@ impl<'a> Chooser<'a> {
                 scaled: &scaled,
             };
             if let Scaled::By(scaling) = &scaled
-                && self.rules.decodes(candidate)
                 && self.would_take(position)
             {
-                self.used_scales.insert(scaling.position);
-                self.from_config.extend(scales.note(position, scaling));
+                if self.rules.decodes(candidate) {
+                    self.used_scales.insert(scaling.position);
+                    self.from_config.extend(scales.note(position, scaling));
+                } else {
+                    needed.insert(scaling.position);
+                }
             }
             match scaled {
                 Scaled::No => {}
@@ -248,6 +253,7 @@ impl<'a> Chooser<'a> {
                 known => drop(self.scaled.insert(position, known)),
             }
         }
+        self.used_scales.retain(|position| !needed.contains(position));
         scales.check()
     }
 

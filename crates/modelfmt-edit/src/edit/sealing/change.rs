@@ -7,7 +7,7 @@ use modelfmt_write::edit::NewFile;
 
 use crate::edit::EditMethod;
 use crate::edit::fault::{failed, opened, unchanged};
-use crate::edit::sealing::opened::{Opened, Resealed};
+use crate::edit::sealing::opened::{Opened, Resealed, expect_manifest, expect_readable};
 use crate::edit::sealing::set;
 use crate::edit::sealing::signers::{Signers, expect_intact};
 use modelfmt_model::apr2::EditError;
@@ -70,12 +70,17 @@ pub fn rekey(path: impl AsRef<Path>, to: &SealOptions, options: &OpenOptions) ->
 
 fn write(model: Opened, new: Result<NewFile, EditError>) -> Result<Resealed> {
     let Opened { path, version, model, mut notes } = model;
+    let is_manifest = model.as_apr2_sharded().is_some();
     drop(model);
     let new = new.map_err(|error| failed(&path, error))?;
     let method = EditMethod::of(&new, &opened(&path)?);
     let method = method.map_err(|source| Error::Open { path: path.clone(), source })?;
     let mut changed_nbytes = 0;
     if method != EditMethod::Unchanged {
+        match is_manifest {
+            true => expect_manifest(&path, &new)?,
+            false => expect_readable(&path, &new)?,
+        }
         let changed = modelfmt_write::edit::patch(&path, &new, &version);
         changed_nbytes = changed.map_err(|source| unchanged(&path, source))?;
         notes.extend(modelfmt_model::stale_sidecars::notes(&path));

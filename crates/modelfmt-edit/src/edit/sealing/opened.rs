@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use modelfmt_core::source::{BoxSource, FileVersion};
+use modelfmt_core::{Limits, Source as _};
+use modelfmt_write::edit::{NewFile, Preview};
 
 use crate::edit::EditMethod;
-use crate::edit::fault::version;
-use modelfmt_model::apr2::Flags;
+use crate::edit::fault::{failed, opened, version};
+use modelfmt_model::apr2::{Flags, Reader, SetIndex};
 use modelfmt_model::error::{Error, Result};
 use modelfmt_model::model::Model;
 use modelfmt_model::open::OpenOptions;
@@ -47,7 +49,7 @@ impl Opened {
         Ok(Self { path, version, model, notes })
     }
 
-    pub(super) fn reader(&self) -> Result<&modelfmt_model::apr2::Reader<BoxSource>> {
+    pub(super) fn reader(&self) -> Result<&Reader<BoxSource>> {
         self.model.as_apr2().ok_or_else(|| {
             let format = self.model.format();
             let why = format!("only APR2 files have signatures and keys inside, and this is {format}");
@@ -63,4 +65,18 @@ impl Opened {
         let why = "it is a shard, and its manifest states its size; name the manifest instead";
         Err(Error::NotEditable { path: self.path.clone(), why: why.to_owned() })
     }
+}
+
+/// Fails if the new content of a file could not be read. This is checked before the file changes, because
+/// afterwards nobody could change it back.
+pub(super) fn expect_readable(path: &Path, new: &NewFile) -> Result<()> {
+    let preview = Preview::new(new.clone(), opened(path)?);
+    Reader::from_source(preview).map(drop).map_err(|error| failed(path, error))
+}
+
+/// Does the same for the manifest of a set.
+pub(super) fn expect_manifest(path: &Path, new: &NewFile) -> Result<()> {
+    let text = Preview::new(new.clone(), opened(path)?);
+    let text = text.read(0..new.len()).map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    SetIndex::parse(&text, &Limits::default()).map(drop).map_err(|error| failed(path, error))
 }

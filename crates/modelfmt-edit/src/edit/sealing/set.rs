@@ -6,7 +6,7 @@ use modelfmt_write::edit::{FileChange, NewFile, change_several};
 
 use crate::edit::EditMethod;
 use crate::edit::fault::{failed, unchanged, version};
-use crate::edit::sealing::opened::{Opened, Resealed};
+use crate::edit::sealing::opened::{Opened, Resealed, expect_manifest, expect_readable};
 use crate::edit::sealing::signers::{SignedShard, Signers, expect_intact};
 use modelfmt_model::apr2::seal::SealOptions;
 use modelfmt_model::apr2::{EditError, SetIndex};
@@ -60,11 +60,13 @@ fn change<T>(
         let place = folder.join(name);
         let reader = set.shard(number).map_err(|error| failed(&place, error))?;
         let (new, of_shard) = shard(reader).map_err(|error| failed(&place, error))?;
+        expect_readable(&place, &new)?;
         changes.push(FileChange { name: name.clone(), new, before });
         stated.push(of_shard);
     }
     let text = std::fs::read(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
     let text = manifest(set.index(), &text, &stated).map_err(|error| failed(&path, error))?;
+    expect_manifest(&path, &text)?;
     drop(model);
     let own = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     changes.push(FileChange { name: own, new: text, before: version });

@@ -10,8 +10,8 @@
 //!     records: offset, length before, length after (u64 each), the bytes before, the bytes after
 //! a check of everything before it (u64)
 //! ```
-//! All numbers are little-endian. A file that is replaced has one record, with the first bytes of the new
-//! file.
+//! All numbers are little-endian. A file that is replaced has one record, with the first bytes of the old
+//! file and of the new one.
 //!
 //! Only the structure of a journal is held in memory, not its bytes: it can be as long as the files that it
 //! describes. All of its content is checked before the bytes are used.

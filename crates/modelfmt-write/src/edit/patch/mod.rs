@@ -1,13 +1,14 @@
 //! Edits of a single file in place.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use super::disk::{Disk, RealDisk};
 use super::guarded::{self, Change, Old};
 use super::lock::hold;
-use super::names::target_of;
+use super::names::{expect_one_name, target_of};
 use super::new_file::{NewFile, Patch};
 use super::recover::clear_leftovers;
 use modelfmt_core::source::FileVersion;
@@ -23,18 +24,48 @@ const ATOMIC: u64 = 4096;
 /// change is interrupted, the journal undoes it.
 ///
 /// # Errors
-/// If the file cannot be read or written, or another process is changing it;
+/// If the file cannot be read or written, or another process is changing it; if it needs a journal and has
+/// other names (hard links), at which no reader would notice the journal;
 /// [`EditConflict`](super::EditConflict) if it is no longer the version `before` that `new` was made for, or
 /// has a journal: then call [`recover`](super::recover()) first. After an error the file is unchanged, unless
 /// there is a journal.
 pub fn patch(path: &Path, new: &NewFile, before: &FileVersion) -> io::Result<u64> {
     let lock = hold(path, before)?;
     let old = Old { disk: &RealDisk, file: &lock.file, len: lock.file.metadata()?.len() };
-    let moves = || io::Error::new(io::ErrorKind::InvalidInput, "bytes that are kept would move");
-    let patches = new.patches(&old)?.ok_or_else(moves)?;
+    let patches = patches_of(&old, new)?;
     let nbytes = patches.iter().map(|(_, bytes)| bytes.len() as u64).sum();
     apply(&old, &target_of(path), new, patches, lock.is_held)?;
     Ok(nbytes)
+}
+
+/// Checks whether [`patch`] would refuse a file because of its names or its content.
+///
+/// # Errors
+/// If the file cannot be opened, or the change cannot be made in place.
+pub fn check_patch(path: &Path, new: &NewFile) -> io::Result<()> {
+    let file = File::open(path)?;
+    let old = Old { disk: &RealDisk, len: file.metadata()?.len(), file: &file };
+    patches_of(&old, new).map(drop)
+}
+
+/// Returns the patches that turn a file into `new`.
+fn patches_of<'a>(old: &Old<'_, RealDisk>, new: &'a NewFile) -> io::Result<Vec<Patch<'a>>> {
+    let moves = || io::Error::new(io::ErrorKind::InvalidInput, "bytes that are kept would move");
+    let patches = new.patches(old)?.ok_or_else(moves)?;
+    if needs_journal(&patches, (old.len, new.len())) {
+        expect_one_name(&old.file.metadata()?)?;
+    }
+    Ok(patches)
+}
+
+/// Returns whether a change takes more than one write of a page.
+fn needs_journal(patches: &[Patch<'_>], (old_len, new_len): (u64, u64)) -> bool {
+    old_len != new_len || patches.first().is_some_and(|(at, _)| !is_atomic(*at..end_of(patches)))
+}
+
+/// Returns the end of the last patch.
+fn end_of(patches: &[Patch<'_>]) -> u64 {
+    patches.last().map_or(0, |(at, bytes)| at.saturating_add(bytes.len() as u64))
 }
 
 /// Writes the patches, guarded by a journal if necessary.
@@ -76,7 +107,7 @@ fn within_a_page<'a, D: Disk>(
     patches: &[Patch<'a>],
 ) -> io::Result<Option<(u64, Cow<'a, [u8]>)>> {
     let (Some(&(at, _)), Some(&(last, bytes))) = (patches.first(), patches.last()) else { return Ok(None) };
-    let end = last.saturating_add(bytes.len() as u64);
+    let end = end_of(patches);
     if !is_atomic(at..end) {
         return Ok(None);
     }

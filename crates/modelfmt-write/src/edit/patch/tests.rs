@@ -381,3 +381,30 @@ fn the_journal_of_an_edit_through_a_link_is_beside_the_file() {
     assert!(recover(&link).unwrap_err().to_string().contains("is not the file"));
     assert_eq!(std::fs::read(&path).unwrap(), half);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_with_other_names_is_changed_in_place_only_without_a_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, other] = ["m", "other"].map(|name| folder.path().join(name));
+    std::fs::write(&path, before()).unwrap();
+    std::fs::hard_link(&path, &other).unwrap();
+    let new = |len: usize| {
+        let mut new = NewFile::new();
+        new.push(vec![255; len]);
+        new.keep(len as u64..6000);
+        new
+    };
+    let version = FileVersion::of(&path).unwrap();
+    for failed in [patch(&path, &new(5000), &version).map(drop), check_patch(&path, &new(5000))] {
+        let error = failed.unwrap_err();
+        assert!(error.kind() == io::ErrorKind::InvalidInput && error.to_string().contains("hard links"));
+        assert_eq!(std::fs::read(&other).unwrap(), before());
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    check_patch(&path, &new(4096)).unwrap();
+    patch(&path, &new(4096), &version).unwrap();
+    assert_eq!(std::fs::read(&other).unwrap()[..4096], [255; 4096]);
+    std::fs::remove_file(&other).unwrap();
+    patch(&path, &new(5000), &FileVersion::of(&path).unwrap()).unwrap();
+}

@@ -8,7 +8,7 @@ use super::disk::RealDisk;
 use super::guarded::{self, Change, Old};
 use super::leftovers::interrupted_by;
 use super::lock::{expect_version, lock};
-use super::names::{is_in_linked_folder, is_same_path, is_through_link};
+use super::names::{expect_one_name, is_in_linked_folder, is_same_path, is_through_link, path_of};
 use super::new_file::NewFile;
 use super::patch::{patch, write_page};
 use super::recover::clear_leftovers;
@@ -36,9 +36,10 @@ pub struct FileChange {
 /// complete. An edit of the index alone works like [`patch`] or [`replace`](super::replace()).
 ///
 /// # Errors
-/// If a file cannot be read or written, or is in a folder that is a link; if another process is changing the
-/// files; if `go_on`, which is called as in [`replace`](super::replace()), returns false;
-/// [`EditConflict`](super::EditConflict) if a file is no longer the version that the change was made for.
+/// If a file cannot be read or written, or is in a folder that is a link, or is to change in place and has
+/// other names (hard links); if another process is changing the files; if `go_on`, which is called as in
+/// [`replace`](super::replace()), returns false; [`EditConflict`](super::EditConflict) if a file is no longer
+/// the version that the change was made for.
 pub fn change(index: &Path, files: &[FileChange], go_on: &dyn Fn(u64) -> bool) -> io::Result<u64> {
     let folder = folder_of(index);
     let mut changes = Vec::new();
@@ -105,6 +106,11 @@ fn together(
         if write_page(&old, patches, new.len())? {
             return Ok(());
         }
+    }
+    for Change { name, .. } in changes.iter().filter(|change| change.patches.is_some()) {
+        let path = path_of(index, name);
+        expect_one_name(&std::fs::metadata(&path)?)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
     }
     guarded::apply(&RealDisk, index, &changes, go_on, &expect_same)
 }

@@ -567,3 +567,62 @@ fn a_lock_is_on_what_is_at_the_path() {
     drop(held);
     assert!(EditConflict::of(&change(&index, &changes, &|_| true).unwrap_err()).is_some());
 }
+
+/// A file that somebody has put in the place of one that is to be replaced stays, and so do all others.
+#[test]
+fn a_file_that_was_replaced_meanwhile_is_not_overwritten() {
+    let case = CASES[1];
+    let mut seen = [0; 2];
+    for steps in 0.. {
+        let folder = real_folder();
+        let index = folder.path().join("m.json");
+        let disk = InterruptingDisk::new(steps, || ()).killing();
+        let _ = edit_on(&disk, &index, case);
+        let is_over = !disk.has_interrupted();
+        let numbers: Vec<u8> =
+            (0..3).filter(|number| all(folder.path())[usize::from(*number)] == old(*number)).collect();
+        let path = |number: u8| folder.path().join(FILES[usize::from(number)]);
+        if journal_path(&index).exists() && !numbers.is_empty() {
+            for theirs in [old(9), b"of somebody else".to_vec()] {
+                numbers.iter().for_each(|number| std::fs::write(path(*number), &theirs).unwrap());
+                let (before, is_all) = (all(folder.path()), numbers.len() == 3);
+                let error = recover(&index).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{steps}: {error}");
+                assert_eq!(all(folder.path()), before, "{steps}");
+                seen[usize::from(is_all)] += 1;
+            }
+            // A file that is gone cannot be lost.
+            numbers.iter().for_each(|number| std::fs::write(path(*number), old(*number)).unwrap());
+            std::fs::remove_file(path(numbers[numbers.len() - 1])).unwrap();
+            assert_eq!(recover(&index).unwrap(), Recovered::Completed);
+            assert_eq!(all(folder.path()), after(case), "{steps}");
+        }
+        if is_over {
+            break;
+        }
+    }
+    assert!(seen[0] > 1 && seen[1] > 1, "{seen:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_with_other_names_is_not_changed_in_place_with_others() {
+    let folder = real_folder();
+    let index = folder.path().join("m.json");
+    std::fs::hard_link(folder.path().join("a"), folder.path().join("sub/other")).unwrap();
+    let changes = |moves: bool| {
+        ["m.json", "a"].map(|name| FileChange {
+            name: name.to_owned(),
+            new: new_file(&old(u8::from(name == "a")), moves),
+            before: FileVersion::of(folder.path().join(name)).unwrap(),
+        })
+    };
+    let error = change(&index, &changes(false), &|_| true).unwrap_err();
+    assert!(
+        error.kind() == io::ErrorKind::InvalidInput && error.to_string().contains("a: it has other names")
+    );
+    assert!(all(folder.path()) == before() && count(folder.path()) == 6);
+    // A new file has one name.
+    change(&index, &changes(true), &|_| true).unwrap();
+    assert_eq!(std::fs::read(folder.path().join("sub/other")).unwrap(), old(1));
+}

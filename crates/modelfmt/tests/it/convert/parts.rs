@@ -162,6 +162,28 @@ fn a_set_that_is_replaced_is_none_until_it_is_complete() {
 }
 
 #[test]
+fn a_file_of_another_set_is_not_replaced() {
+    let work = Execution::default();
+    let sources = tempfile::tempdir().unwrap();
+    let model = source(sources.path());
+    for (format, name, options) in targets() {
+        let out = tempfile::tempdir().unwrap();
+        let plan = plan(&model, format, name, &options);
+        let part = plan.part(0).unwrap();
+        let (own, index) = (&part.as_part().path, r#"{"metadata":{},"weight_map":{"w":"NAME"}}"#);
+        std::fs::write(out.path().join(own), "theirs").unwrap();
+        std::fs::write(out.path().join("their.safetensors.index.json"), index.replace("NAME", own)).unwrap();
+        let before = files(out.path());
+        let folder = plan.folder(out.path(), Overwrite::Replace);
+        for error in [plan.begin(&folder).unwrap_err(), part.write(&folder, &work).unwrap_err()] {
+            let text = std::error::Error::source(&error).unwrap().to_string();
+            assert!(text.contains("a file of the set their.safetensors.index.json"), "{format}: {text}");
+        }
+        assert_eq!(files(out.path()), before, "{format}");
+    }
+}
+
+#[test]
 fn receipts_are_those_of_all_parts_of_the_plan() {
     let work = Execution::default();
     let sources = tempfile::tempdir().unwrap();

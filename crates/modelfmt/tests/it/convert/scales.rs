@@ -115,6 +115,33 @@ fn every_type_and_every_edge_follow_the_formula() {
     }
 }
 
+/// Two weights have one tensor of scales, and only one of them is multiplied by it.
+#[test]
+fn scales_that_another_weight_needs_are_written() {
+    let weights = ["a.weight", "b.weight"].map(|name| weight(name, DType::F8E4M3, &[4, 4]));
+    let [a, b] = weights;
+    let source = safetensors(&[a, b, scales("s", DType::F32, &[1])], "{}");
+    let of = |rules: &[&str]| {
+        options(|o| {
+            o.types.scales = ["a.weight=s", "b.weight=s"].map(|rule| rule.parse().unwrap()).to_vec();
+            let rules = rules.iter().map(|rule| TypeRule::parse_dequantize(rule).unwrap());
+            o.types.rules.extend(rules);
+        })
+    };
+    let (model, _) = try_convert(&source, Format::Safetensors, &of(&["a.weight=bf16"])).unwrap();
+    assert_eq!(names(&model), ["a.weight", "b.weight", "s"]);
+    let dtypes: Vec<DType> = model.tensors().map(|tensor| tensor.dtype).collect();
+    assert_eq!(dtypes, [DType::BF16, DType::F8E4M3, DType::F32]);
+    assert_eq!(numbers(&model, "s"), numbers(&source, "s"));
+    // Nobody needs them any more, also if the other weight is left out.
+    let (model, _) = try_convert(&source, Format::Safetensors, &of(&["bf16"])).unwrap();
+    assert_eq!(names(&model), ["a.weight", "b.weight"]);
+    let mut without = of(&["a.weight=bf16"]);
+    without.tensors.exclude.push("b.weight".to_owned());
+    let (model, _) = try_convert(&source, Format::Safetensors, &without).unwrap();
+    assert_eq!(names(&model), ["a.weight"]);
+}
+
 /// It is unknown how weights are packed into integers. A note says that they stay as they are.
 #[test]
 fn integers_with_scales_beside_them_are_said() {
