@@ -54,6 +54,10 @@ pub(crate) fn edit<'py>(
     let planned = py.detach(|| plan(&path, &options)).map_err(|error| raise(py, &error))?;
     let progress = Progress { callback: progress, total: planned.nbytes() };
     let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
+    if let Some(key) = &beside {
+        planned.check(output.as_deref(), overwrite).map_err(|error| raise(py, &error))?;
+        signed::expect_signable(py, path.clone(), key, &judge)?;
+    }
     let edited = if dry_run {
         work::run(py, None, &progress, move |work| planned.dry_run(output.as_deref(), overwrite, work))?
     } else {

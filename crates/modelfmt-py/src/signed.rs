@@ -9,7 +9,7 @@ use modelfmt::keys::{KeyType, PrivateKey, PublicKey, write_pair};
 use modelfmt::modelfmt_core::author::with_causes;
 use modelfmt::oms::{self, SignOptions, SignedFiles, VerifyOptions};
 use modelfmt::signed::signed_files;
-use modelfmt::{Error, Format, OpenOptions};
+use modelfmt::{Error, Execution, Format, OpenOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -77,6 +77,18 @@ pub(crate) fn sign_changed(
         );
         of_signature_saying(py, &error, text)
     })
+}
+
+/// Fails unless a file may be changed and then signed by this key. It may be large, so this can be interrupted.
+pub(crate) fn expect_signable(
+    py: Python<'_>,
+    path: PathBuf,
+    key: &PrivateKey,
+    judge: &OpenOptions,
+) -> PyResult<()> {
+    let (key, judge) = (key.public().clone(), judge.clone());
+    let check = move |work: &Execution<'_>| modelfmt::signed::expect_signable(&path, &key, &judge, work);
+    work::run(py, None, &Progress::none(), check)?.map_err(|error| raise(py, &error))
 }
 
 /// Makes signing refuse files that the policy does not allow.

@@ -65,10 +65,22 @@ def test_what_is_edited_is_signed(tmp_path):
     assert "signature" in modelfmt.edit(path, set={"n": 2}, dry_run=True).notes[0]
     assert modelfmt.edit(path, set={"n": 2}, drop="b", sign=[alice.private]).notes == []
     assert len(modelfmt.open(path, keys=alice.public, min_revision=3)) == 1
+    damaged = tmp_path / "m.aero"
+    modelfmt.save({"a": np.full(64, 1.5)}, damaged)
+    content = bytearray(damaged.read_bytes())
+    content[content.index(np.full(64, 1.5).tobytes())] ^= 1
+    damaged.write_bytes(content)
+    with pytest.raises(modelfmt.ModelfmtError, match="not intact"):
+        modelfmt.edit(damaged, set={"n": "1"}, sign=beside.private)
+    assert damaged.read_bytes() == content and not (tmp_path / "m.aero.sig").exists()
     other = tmp_path / "m.safetensors"
     modelfmt.save({"a": np.ones(4)}, other)
     modelfmt.sign(other, beside.private)
     assert "m.safetensors.sig" in modelfmt.edit(other, set={"n": "1"}).notes[0]
+    for dry_run in (True, False):  # it is not what the key has signed
+        with pytest.raises(modelfmt.SignatureError, match="sign it as it is first"):
+            modelfmt.edit(other, set={"n": "2"}, sign=beside.private, dry_run=dry_run)
+    modelfmt.sign(other, beside.private, overwrite=True)
     assert modelfmt.edit(other, set={"n": "2"}, sign=beside.private).notes == []
     assert len(modelfmt.open(other, keys=beside.public)) == 1
     before = other.read_bytes()

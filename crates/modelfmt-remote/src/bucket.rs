@@ -9,8 +9,8 @@ use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _};
 use crate::answer::{Answer, Ask, Version, code};
 use crate::error::Fault;
 
-/// An object in a bucket. The store behind it does not retry requests.
-#[derive(Debug)]
+/// An object in a bucket. The store behind it does not retry requests. It has no `Debug`, because the store
+/// prints its credentials.
 pub(crate) struct BucketObject {
     store: Arc<dyn ObjectStore>,
     path: Path,

@@ -1,5 +1,7 @@
 //! The disk cache, as one file uses it.
 
+use std::time::Duration;
+
 use crate::answer::Version;
 use crate::cache::{CacheKey, DiskCache, Known, PageLock, Pages};
 use crate::store::{CacheUse, Store};
@@ -49,11 +51,10 @@ impl Cached {
         self.asks
     }
 
-    /// Waits until nobody else is opening a file about which nothing is known. After that, the cache may have
-    /// its beginning.
-    pub(crate) async fn lock(&self) -> Option<PageLock> {
-        let (cache, key) = (self.cache.clone(), self.key());
-        tokio::task::spawn_blocking(move || cache.lock_known(&key)).await.ok().flatten()
+    /// Waits until nobody else is opening a file about which nothing is known, but not longer than `limit`.
+    /// After that, the cache may have its beginning.
+    pub(crate) async fn lock(&self, limit: Duration) -> Option<PageLock> {
+        self.cache.lock_known(&self.key(), limit).await
     }
 
     /// Forgets the state, because the file has changed.

@@ -26,6 +26,7 @@ use crate::options::Options;
 use crate::resolve::Resolver;
 use crate::sending::Sending;
 use crate::tls;
+use crate::web::{LONG_LIST, PAGE};
 
 /// The number of bytes of an error response body that are read.
 const ERROR_BODY: u64 = 8 << 10;
@@ -171,6 +172,7 @@ fn fault_of(error: &legacy::Error) -> Fault {
 #[async_trait]
 impl HttpService for Client {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let is_object = is_of_object(&request);
         let failed = |fault| HttpError::new(kind(&fault), fault);
         let answer = self.send(request).await.map_err(failed)?;
         match answer.status().as_u16() {
@@ -183,9 +185,20 @@ impl HttpService for Client {
                 let body = HttpResponseBody::new(body).bytes().await.unwrap_or_default();
                 Err(failed(answer::fault(status, &head.headers, &body)))
             }
+            // The store reads the body into memory.
+            _ if !is_object => {
+                Ok(answer.map(|body| HttpResponseBody::new(body.refusing_more(PAGE as u64, LONG_LIST))))
+            }
             _ => Ok(answer.map(HttpResponseBody::new)),
         }
     }
+}
+
+/// Checks whether a request is for the bytes of an object, and not for a list.
+fn is_of_object(request: &HttpRequest) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    let is_list = query.split('&').any(|pair| matches!(pair, "list-type=2" | "comp=list"));
+    request.method() == http::Method::GET && !is_list
 }
 
 fn kind(fault: &Fault) -> HttpErrorKind {

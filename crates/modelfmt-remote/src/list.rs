@@ -74,7 +74,7 @@ impl Store {
         let (mut names, mut next) = (Vec::new(), None);
         for _ in 0..PAGES {
             let _permit = self.request_permit().await;
-            let Page { bytes, next: after } = self.stall_limit().watch(web.page(next.take())).await?;
+            let Page { bytes, next: after } = web.page(next.take(), &self.stall_limit()).await?;
             let unknown = || Fault::Answer("it is not a list of files");
             let files = json::parse(&bytes).ok().as_ref().and_then(Value::as_array).map(|files| {
                 files.iter().filter_map(|file| name_of(file.as_object()?, &at.file)).collect::<Vec<_>>()

@@ -22,8 +22,10 @@ pub(crate) const STEP: u64 = 4 << 10;
 pub(crate) struct Paced {
     inner: Incoming,
     limit: Duration,
-    /// The number of further bytes of the body that are returned. The rest is dropped.
+    /// The number of further bytes of the body that are returned.
     left: u64,
+    /// The fault if there are more; `None` if the rest is dropped.
+    longer: Option<Fault>,
     /// The number of bytes that have arrived.
     done: u64,
     /// The number of bytes that have arrived since the wait was last reset.
@@ -36,7 +38,13 @@ pub(crate) struct Paced {
 impl Paced {
     pub(crate) fn new(inner: Incoming, limit: Duration, most: u64) -> Self {
         let sleep = Box::pin(tokio::time::sleep(limit));
-        Self { inner, limit, left: most, done: 0, step: 0, waited: Duration::ZERO, since: None, sleep }
+        let (done, step, waited) = (0, 0, Duration::ZERO);
+        Self { inner, limit, left: most, longer: None, done, step, waited, since: None, sleep }
+    }
+
+    /// Makes the body fail with `fault` if it has more than `most` bytes.
+    pub(crate) fn refusing_more(self, most: u64, fault: Fault) -> Self {
+        Self { left: most, longer: Some(fault), ..self }
     }
 
     fn count_received(&mut self, len: u64) {
@@ -60,12 +68,16 @@ impl Body for Paced {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
         let this = self.get_mut();
-        if this.left == 0 {
+        if this.left == 0 && this.longer.is_none() {
             return Poll::Ready(None);
         }
         match Pin::new(&mut this.inner).poll_frame(context) {
             Poll::Ready(Some(Ok(mut frame))) => {
                 if let Some(data) = frame.data_mut() {
+                    if let Some(fault) = this.longer.take_if(|_| data.len() as u64 > this.left) {
+                        this.left = 0;
+                        return Poll::Ready(Some(Err(HttpError::new(HttpErrorKind::Unknown, fault))));
+                    }
                     data.truncate(usize::try_from(this.left).unwrap_or(usize::MAX));
                     let len = data.len() as u64;
                     this.left -= len;

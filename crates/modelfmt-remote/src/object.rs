@@ -70,7 +70,7 @@ impl Object {
         let mut _lock = None;
         if let (None, Some(cached)) = (&known, &cached) {
             let before = cached.known();
-            _lock = cached.lock().await;
+            _lock = cached.lock(store.options().stall_timeout).await;
             if cached.known() != before {
                 known = self::known(&store, &transport, Some(cached), &stall).await;
             }
@@ -236,7 +236,7 @@ impl Object {
                     continue;
                 }
             };
-            let (end, _locks) = pages.lock(&missing).await;
+            let (end, _locks) = pages.lock(&missing, self.store.options().stall_timeout).await;
             // Another thread or process may have fetched the page meanwhile. Read it, because a page that
             // exists may be unreadable.
             if let Look::Found(len) = pages.look(at, rest) {

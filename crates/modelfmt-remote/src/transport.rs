@@ -9,7 +9,6 @@ use crate::web::Web;
 pub(crate) const PIECE: u64 = 8 << 20;
 
 /// How a file is requested.
-#[derive(Debug)]
 pub(crate) enum Transport {
     Web(Box<Web>),
     Bucket(BucketObject),

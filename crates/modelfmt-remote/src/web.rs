@@ -23,6 +23,7 @@ use crate::answer::{
 use crate::client::Client;
 use crate::error::{A_FOLDER, Fault};
 use crate::min_speed::Paced;
+use crate::stall::Stall;
 use crate::url::origin;
 
 /// The maximum number of redirects that are followed for one request.
@@ -31,7 +32,9 @@ const MAX_REDIRECTS: usize = 10;
 const ERROR_BODY: usize = 8 << 10;
 
 /// The maximum length in bytes of a page of a list.
-const PAGE: usize = 16 << 20;
+pub(crate) const PAGE: usize = 16 << 20;
+/// The fault for a longer page.
+pub(crate) const LONG_LIST: Fault = Fault::Answer("the list is too long");
 
 /// A page of a list.
 pub(crate) struct Page {
@@ -40,8 +43,17 @@ pub(crate) struct Page {
     pub(crate) next: Option<Url>,
 }
 
-/// A file on a web server.
-#[derive(Debug)]
+/// A whole file in one response.
+#[cfg(feature = "models")]
+pub(crate) struct Whole {
+    /// Its length, if it is stated.
+    pub(crate) len: Option<u64>,
+    /// Whether the response states where the file ends.
+    pub(crate) has_end: bool,
+    pub(crate) pieces: answer::Pieces,
+}
+
+/// A file on a web server. It has no `Debug`, because the URL may have a signature.
 pub(crate) struct Web {
     client: Client,
     /// The URL as it was given, with its query string.
@@ -98,10 +110,9 @@ impl Web {
         self.sha256.get().copied()
     }
 
-    /// Returns the whole file in one response, for a server that does not support requests for ranges, and
-    /// its length, if it is stated.
+    /// Returns the whole file in one response, for a server that does not support requests for ranges.
     #[cfg(feature = "models")]
-    pub(crate) async fn stream(&self) -> Result<(Option<u64>, Version, answer::Pieces), Fault> {
+    pub(crate) async fn stream(&self) -> Result<Whole, Fault> {
         let (_, answer) = self.answered(self.url.clone(), |url| self.get_of(url)).await?;
         let (head, body) = answer.into_parts();
         if head.status.as_u16() != 200 {
@@ -109,11 +120,18 @@ impl Web {
         }
         check_encoding(&head.headers)?;
         let len = content_length(&head.headers);
-        Ok((len, answer::version(&head.headers, len.unwrap_or_default()), pieces(body)))
+        // Without these, a body ends with its connection, also with one that broke off.
+        let is_framed = head.version >= http::Version::HTTP_2
+            || head.headers.contains_key(http::header::TRANSFER_ENCODING);
+        Ok(Whole { len, has_end: len.is_some() || is_framed, pieces: pieces(body) })
     }
 
     /// Returns the whole response at this URL, or at `next`, the URL on this server where the list continues.
-    pub(crate) async fn page(&self, next: Option<Url>) -> Result<Page, Fault> {
+    pub(crate) async fn page(&self, next: Option<Url>, stall: &Stall) -> Result<Page, Fault> {
+        stall.watch(self.whole_page(next, stall)).await
+    }
+
+    async fn whole_page(&self, next: Option<Url>, stall: &Stall) -> Result<Page, Fault> {
         let begin = next.unwrap_or_else(|| self.url.clone());
         let (url, answer) = self.answered(begin, |url| self.get_of(url)).await?;
         let (head, body) = answer.into_parts();
@@ -130,9 +148,10 @@ impl Web {
         let mut bytes = Vec::new();
         let mut pieces = pieces(body);
         while let Some(piece) = pieces.try_next().await? {
+            stall.count_received(piece.len() as u64);
             bytes.extend_from_slice(&piece);
             if bytes.len() > PAGE {
-                return Err(Fault::Answer("the list is too long"));
+                return Err(LONG_LIST);
             }
         }
         Ok(Page { bytes, next })

@@ -60,7 +60,7 @@ def edit(
 
     An edit removes the signatures inside an APR2 file, and leaves a signature beside a file as it is; ``notes`` say so. The private
     keys of ``sign`` sign the result: Ed25519 keys inside an APR2 file, with a ``revision`` that stays as it is if you give none; one
-    P-256, P-384 or P-521 key beside a file of another format. What is to be signed inside is verified first.
+    P-256, P-384 or P-521 key beside a file of another format. What is to be signed is verified first.
 
     A ``dry_run`` does all of this and writes nothing, so that it raises what the edit would raise.
     """

@@ -14,12 +14,12 @@ mod key;
 mod object;
 mod page;
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 
@@ -31,6 +31,8 @@ pub(crate) use page::PAGE;
 pub const DEFAULT_CACHE_SIZE: u64 = 10 << 30;
 /// The time during which the use of a page is not recorded again.
 const NOTED: Duration = Duration::from_secs(3600);
+/// The longest pause between two tries to lock a file.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// A folder of pages that several threads and processes share.
 ///
@@ -127,41 +129,23 @@ impl DiskCache {
         let _ = fs::remove_file(page::path(&self.pages(), key, number));
     }
 
-    /// Waits until no other thread or process is fetching a page. As long as the result exists, others wait.
-    /// `None` if locking is impossible; the same page may then be fetched twice.
-    #[must_use]
-    pub(crate) fn lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
-        self.locked(&page::path(&self.pages(), key, number), |file| file.lock().ok())
+    /// Waits until no other thread or process is fetching a page, but not longer than `limit`, because the
+    /// other process may be suspended. As long as the result exists, others wait. `None` if the wait was too
+    /// long or locking is impossible; the same page may then be fetched twice.
+    pub(crate) async fn lock(&self, key: &CacheKey, number: u64, limit: Duration) -> Option<PageLock> {
+        wait_for_lock(&page::path(&self.pages(), key, number), limit).await
     }
 
     /// Does the same as [`lock`](Self::lock), but does not wait: returns `None` if the page is locked.
     #[must_use]
     pub(crate) fn try_lock(&self, key: &CacheKey, number: u64) -> Option<PageLock> {
-        self.locked(&page::path(&self.pages(), key, number), |file| file.try_lock().ok())
+        lock_now(&page::path(&self.pages(), key, number)).ok()
     }
 
-    /// Waits until no other thread or process is opening the object at a URL about which nothing is known. As
-    /// long as the result exists, others wait.
-    #[must_use]
-    pub(crate) fn lock_known(&self, url: &CacheKey) -> Option<PageLock> {
-        self.locked(&self.known_path(url), |file| file.lock().ok())
-    }
-
-    fn locked(&self, path: &Path, lock: impl Fn(&File) -> Option<()>) -> Option<PageLock> {
-        /// No process loses the race this often.
-        const TRIES: usize = 1000;
-        let path = path.with_extension("lock");
-        for _ in 0..TRIES {
-            let file =
-                page::in_folder(&path, |path| File::options().create(true).append(true).open(path)).ok()?;
-            lock(&file)?;
-            // The lock file may have been removed while this process waited, and another lock file may have
-            // its name.
-            if is_at(&file, &path) {
-                return Some(PageLock { path, _file: file });
-            }
-        }
-        None
+    /// Waits until no other thread or process is opening the object at a URL about which nothing is known,
+    /// but not longer than `limit`. As long as the result exists, others wait.
+    pub(crate) async fn lock_known(&self, url: &CacheKey, limit: Duration) -> Option<PageLock> {
+        wait_for_lock(&self.known_path(url), limit).await
     }
 
     /// Returns the known tag and length of the object at a URL.
@@ -205,6 +189,37 @@ impl DiskCache {
     }
 }
 
+/// Waits for the lock on a file of the cache, but not longer than `limit`. The system could wait for it, but
+/// it would not stop if the reader is cancelled.
+async fn wait_for_lock(path: &Path, limit: Duration) -> Option<PageLock> {
+    let (begun, mut pause) = (Instant::now(), Duration::from_millis(1));
+    loop {
+        match lock_now(path) {
+            Ok(lock) => return Some(lock),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < limit => tokio::time::sleep(pause).await,
+            Err(_) => return None,
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Locks a file of the cache, unless somebody else has locked it.
+fn lock_now(path: &Path) -> Result<PageLock, TryLockError> {
+    /// No process loses the race this often.
+    const TRIES: usize = 1000;
+    let path = path.with_extension("lock");
+    for _ in 0..TRIES {
+        let open = |path: &Path| File::options().create(true).append(true).open(path);
+        let file = page::in_folder(&path, open).map_err(TryLockError::Error)?;
+        file.try_lock()?;
+        // The lock file may have been removed since it was opened, and another lock file may have its name.
+        if is_at(&file, &path) {
+            return Ok(PageLock { path, _file: file });
+        }
+    }
+    Err(TryLockError::WouldBlock)
+}
+
 /// Checks whether a path still leads to an open file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
@@ -229,7 +244,7 @@ pub(crate) struct PageLock {
 
 impl Drop for PageLock {
     fn drop(&mut self) {
-        // A waiting process has the file open, and checks when it gets the lock whether the file still has
+        // Another process may have the file open, and checks when it gets the lock whether the file still has
         // its name.
         let _ = fs::remove_file(&self.path);
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::{CacheKey, DiskCache, Known, PAGE, PageLock};
 
@@ -108,22 +109,22 @@ impl Pages {
         }
     }
 
-    /// Locks the first of these pages, waiting if necessary, and as many of the next pages as are neither
-    /// locked nor in the cache. Returns the end of the locked pages. A process that holds a lock never waits
-    /// for another lock.
-    pub(crate) async fn lock(&self, missing: &Range<u64>) -> (u64, Vec<PageLock>) {
-        let (cache, key, all) = (self.cache.clone(), self.key, missing.clone());
-        let taken = tokio::task::spawn_blocking(move || {
-            let mut locks = vec![cache.lock(&key, all.start)?];
-            for number in all.start + 1..all.end {
-                let Some(lock) = cache.try_lock(&key, number).filter(|_| !cache.has(&key, number)) else {
-                    return Some((number, locks));
-                };
-                locks.push(lock);
-            }
-            Some((all.end, locks))
-        });
-        taken.await.ok().flatten().unwrap_or_else(|| (missing.end, Vec::new()))
+    /// Locks the first of these pages, waiting up to `limit`, and as many of the next pages as are neither
+    /// locked nor in the cache. Returns the end of the pages to fetch; if the first cannot be locked, these
+    /// are all of them. A process that holds a lock never waits for another lock.
+    pub(crate) async fn lock(&self, missing: &Range<u64>, limit: Duration) -> (u64, Vec<PageLock>) {
+        let (cache, key) = (&self.cache, &self.key);
+        let Some(first) = cache.lock(key, missing.start, limit).await else {
+            return (missing.end, Vec::new());
+        };
+        let mut locks = vec![first];
+        for number in missing.start + 1..missing.end {
+            let Some(lock) = cache.try_lock(key, number).filter(|_| !cache.has(key, number)) else {
+                return (number, locks);
+            };
+            locks.push(lock);
+        }
+        (missing.end, locks)
     }
 }
 

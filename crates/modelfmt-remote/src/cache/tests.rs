@@ -7,6 +7,12 @@ fn cache(size: u64) -> (tempfile::TempDir, DiskCache, CacheKey) {
     (folder, cache, key)
 }
 
+/// Waits for a lock, as long as it takes.
+fn lock(cache: &DiskCache, key: &CacheKey, number: u64) -> Option<PageLock> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(cache.lock(key, number, Duration::MAX))
+}
+
 fn aged(cache: &DiskCache, key: &CacheKey, number: u64, seconds: u64) {
     let file = File::options().write(true).open(page::path(&cache.pages(), key, number)).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
@@ -99,7 +105,7 @@ fn one_fetches_and_the_others_wait() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let _lock = cache.lock(&key, 5).unwrap();
+                let _lock = lock(&cache, &key, 5).unwrap();
                 if cache.page(&key, 5).is_none() {
                     fetched.fetch_add(1, Ordering::Relaxed);
                     std::thread::sleep(Duration::from_millis(20));
@@ -123,7 +129,7 @@ fn a_lock_is_held_by_one_at_a_time() {
             let (cache, key, holders, turns) = (&cache, &key, &holders, &turns);
             scope.spawn(move || {
                 for _ in 0..TURNS {
-                    let lock = if number % 2 == 0 { cache.lock(key, 1) } else { cache.try_lock(key, 1) };
+                    let lock = if number % 2 == 0 { lock(cache, key, 1) } else { cache.try_lock(key, 1) };
                     let Some(lock) = lock else { continue };
                     assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                     turns.fetch_add(1, Ordering::SeqCst);
@@ -161,7 +167,7 @@ fn a_cache_without_rights_or_room_is_none() {
     let (cache, key) = (DiskCache::new(&file, 1 << 20), CacheKey::url("", "p"));
     cache.keep(&key, 0, b"abc");
     cache.note(&key, &Known { etag: "e".to_owned(), len: 1 });
-    assert!(cache.page(&key, 0).is_none() && cache.lock(&key, 0).is_none() && cache.known(&key).is_none());
+    assert!(cache.page(&key, 0).is_none() && lock(&cache, &key, 0).is_none() && cache.known(&key).is_none());
 }
 
 #[test]

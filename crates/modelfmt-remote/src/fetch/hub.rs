@@ -54,7 +54,7 @@ async fn tree(cx: &Context<'_>, at: &HfFile) -> Listing {
     let (mut files, mut next) = (Vec::new(), None);
     for _ in 0..PAGES {
         let permit = cx.store.request_permit().await;
-        let Page { bytes, next: after } = cx.store.stall_limit().watch(web.page(next.take())).await?;
+        let Page { bytes, next: after } = web.page(next.take(), &cx.store.stall_limit()).await?;
         drop(permit);
         let list = json::parse(&bytes).ok();
         let list = list.as_ref().and_then(Value::as_array).ok_or(NO_LIST)?;
@@ -92,7 +92,7 @@ fn listed(file: &Object) -> std::result::Result<Option<Listed>, Fault> {
 async fn siblings(cx: &Context<'_>, at: &HfFile) -> Listing {
     let web = cx.store.hub(at, HfFile::info)?;
     let permit = cx.store.request_permit().await;
-    let page = cx.store.stall_limit().watch(web.page(None)).await?;
+    let page = web.page(None, &cx.store.stall_limit()).await?;
     drop(permit);
     let info = json::parse(&page.bytes).ok();
     let info = info.as_ref().and_then(Value::as_object).ok_or(NO_LIST)?;

@@ -1,12 +1,15 @@
 //! The servers that have a file, and how well each of them works.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use modelfmt_core::source::folder_of;
 
 use super::context::Context;
-use super::error::Result;
+use super::error::{FetchError, Result};
+use super::part::check_room;
 use super::report::FetchSource;
 use crate::error::{Error, Fault};
 use crate::object::Object;
@@ -116,6 +119,27 @@ impl Mirrors {
             }
         }
         Ok(mirrors)
+    }
+
+    /// Leaves out the servers whose file does not fit on the disk, where `there` bytes of it may be already.
+    ///
+    /// # Errors
+    /// If no server remains.
+    pub(super) fn expect_room(&mut self, cx: &Context<'_>, target: &Path, there: u64) -> Result<()> {
+        let (count, mut failure) = (self.all.len(), None);
+        self.all.retain(|mirror| {
+            let missing = mirror.size().saturating_sub(there);
+            let Err(error) = check_room(folder_of(target), mirror.size(), missing) else { return true };
+            if count > 1 {
+                cx.note(format!("{}: {error}; it is not used", mirror.name));
+            }
+            failure.get_or_insert(error);
+            false
+        });
+        match failure {
+            Some(error) if self.all.is_empty() => Err(FetchError::local(target)(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the lengths that servers state, in the order of the servers, each once.

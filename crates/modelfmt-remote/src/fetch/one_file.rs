@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
+use std::path::Path;
 
 use blake3_tree::{Differences, GROUP};
 
@@ -44,7 +45,9 @@ async fn file(cx: &Context<'_>, wanted: &Wanted) -> Result<(Fetched, Option<Stri
     let has_part = !cx.options.force && part::paths(&wanted.target).0.exists();
     let is_alone = wanted.places.len() == 1 && existing.is_none() && !has_part;
     let front = if is_alone { cx.store.options().front } else { 1 };
-    let mirrors = Mirrors::open(cx, &wanted.places, front).await?;
+    let mut mirrors = Mirrors::open(cx, &wanted.places, front).await?;
+    // A server may state any length, and below, the local file is hashed as if it had that length.
+    mirrors.expect_room(cx, &wanted.target, left_of(wanted))?;
     if mirrors.all.is_empty() {
         return match (mirrors.without_ranges.is_empty(), mirrors.error) {
             (false, _) => stream::fetch(cx, wanted, &mirrors.without_ranges, existing).await,
@@ -92,6 +95,12 @@ async fn file(cx: &Context<'_>, wanted: &Wanted) -> Result<(Fetched, Option<Stri
     }
     drop(existing); // its lock
     unproved::fetch(cx, wanted, &mirrors, sha256, is_there).await
+}
+
+/// Returns the length of what an earlier fetch has left at the target: the file, or an unfinished one.
+fn left_of(wanted: &Wanted) -> u64 {
+    let len = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
+    len(&wanted.target).max(len(&part::paths(&wanted.target).0))
 }
 
 /// Checks whether there is a file at the target.
@@ -197,7 +206,7 @@ impl Proved<'_> {
         let path = &wanted.target;
         let key = format!("b3:{}", hex(&self.pin));
         if cx.options.force {
-            unproved::discard(path)?;
+            part::discard(path).map_err(FetchError::local(path))?;
         }
         note_left(cx, wanted, Some(&key), size);
         let (part, arrived) = Part::open(path, size, Some(&key)).map_err(FetchError::local(path))?;

@@ -49,7 +49,8 @@ impl<'a> FetchOptions<'a> {
         self
     }
 
-    /// Judges every URL by a policy before any request is sent to its server.
+    /// Judges the URL of each file by a policy before the file is requested. The files of a folder become
+    /// known by a list, which is requested before.
     #[cfg(feature = "policy")]
     #[must_use]
     pub fn policy(mut self, policy: std::sync::Arc<modelfmt::policy::Policy>) -> Self {

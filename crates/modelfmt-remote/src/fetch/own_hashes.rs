@@ -6,9 +6,9 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use modelfmt::{AsyncModel, Execution, OpenOptions};
+use modelfmt::{AsyncModel, Execution, Format, OpenOptions};
 use modelfmt_core::claims::{Claims, merged};
-use modelfmt_core::source::read_exact_at;
+use modelfmt_core::source::{FileSource, read_exact_at};
 use modelfmt_core::{Bytes, Fetch, FetchFiles, Source as _};
 use modelfmt_write::{FileSink, Sink as _};
 
@@ -56,14 +56,24 @@ impl<'a> FetchFiles for OneFile<'a> {
 }
 
 /// Checks a complete file by its own hashes. Returns whether it has any, or why it is wrong. A file that is
-/// not a model has none.
+/// not a model, or that cannot be read here, has none.
 pub(super) fn check(cx: &Context<'_>, path: &Path) -> Result<std::result::Result<bool, String>> {
-    let Ok(model) = OpenOptions::new().open(path) else { return Ok(Ok(false)) };
-    let all: Vec<usize> = (0..model.tensor_count()).collect();
-    let Ok(claims) = model.container().claims(&all) else { return Ok(Ok(false)) };
-    if claims.is_empty() {
-        return Ok(Ok(false));
-    }
+    let claimed = OpenOptions::new().open(path).and_then(|model| {
+        let all: Vec<usize> = (0..model.tensor_count()).collect();
+        let claims = model.container().claims(&all);
+        let failed = |error| modelfmt::Error::File { path: path.to_owned(), error };
+        Ok((claims.map_err(failed)?, model))
+    });
+    let (claims, model) = match claimed {
+        Ok((claims, _)) if claims.is_empty() => return Ok(Ok(false)),
+        Ok(claimed) => claimed,
+        Err(error) => {
+            let Some(why) = damage(path, &error) else { return Ok(Ok(false)) };
+            return Ok(Err(format!(
+                "it is damaged: {why}; another URL may have it whole, and --pin b3:HEX fetches it as it is"
+            )));
+        }
+    };
     let progress = |nbytes| match cx.count_checked(nbytes) {
         true => std::ops::ControlFlow::Continue(()),
         false => std::ops::ControlFlow::Break(()),
@@ -74,6 +84,42 @@ pub(super) fn check(cx: &Context<'_>, path: &Path) -> Result<std::result::Result
         Err(_) if !cx.count_checked(0) => Err(FetchError::Stopped),
         Err(error) => Ok(Err(modelfmt_core::author::with_causes(&error))),
     }
+}
+
+/// Returns why a file that should have hashes cannot be read, if the reason is that it is damaged.
+fn damage(path: &Path, error: &modelfmt::Error) -> Option<String> {
+    match error {
+        modelfmt::Error::File { error: cause, .. } if error.is_damage() && may_have_hashes(path) => {
+            Some(cause.inner().to_string())
+        }
+        modelfmt::Error::UnknownFormat { .. } if is_cut_archive(path).unwrap_or_default() => {
+            Some("it is a zip archive whose end is missing".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Checks whether a file begins like an archive of arrays, but has no end. Its format is unknown then,
+/// because the directory of an archive is at its end.
+fn is_cut_archive(path: &Path) -> io::Result<bool> {
+    /// Enough for the name of the first member.
+    const FIRST: u64 = 512;
+    /// The length of the end record, and of the longest comment in it.
+    const END: (usize, u64) = (22, 0xFFFF);
+    let source = FileSource::open(path)?;
+    let len = source.len();
+    let first = source.read(0..len.min(FIRST))?;
+    let is_archive = first.starts_with(b"PK\x03\x04")
+        && matches!(Format::from_first_bytes(&first, len), Some(Format::Npz | Format::Pytorch));
+    let last = source.read(len.saturating_sub(END.0 as u64 + END.1)..len)?;
+    Ok(is_archive && !last.windows(END.0).any(|end| end.starts_with(b"PK\x05\x06")))
+}
+
+/// Checks whether a file has a format whose files have hashes of their values.
+fn may_have_hashes(path: &Path) -> bool {
+    const HAVE: [Format; 5] = [Format::Aero, Format::Apr, Format::Apr2, Format::Npz, Format::Pytorch];
+    let format = FileSource::open(path).and_then(|source| Format::detect(&source));
+    format.is_ok_and(|format| format.is_some_and(|format| HAVE.contains(&format)))
 }
 
 /// Repairs a file by the hashes in it, from the first server that has the file. `None` if the file has no
@@ -363,7 +409,7 @@ impl Repairing<'_> {
         self.observe(&claims, &source, ranges)?;
         let failed = claims.failed(0);
         let (good, wrong): (Vec<_>, Vec<_>) =
-            ranges.iter().cloned().partition(|range| !failed.contains(range));
+            ranges.iter().cloned().partition(|range| !has_within(&failed, range));
         for range in &good {
             copy(&new, self.file, range).map_err(local())?;
         }
@@ -423,6 +469,11 @@ fn merged_apart(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         }
     }
     apart
+}
+
+/// Checks whether one of `ranges` is within `outer`, which may be several of them, merged.
+fn has_within(ranges: &[Range<u64>], outer: &Range<u64>) -> bool {
+    ranges.iter().any(|range| range.start >= outer.start && range.end <= outer.end)
 }
 
 /// Adds the ranges within `range` in which two files differ. Ranges that are close together are merged.
@@ -486,5 +537,16 @@ mod tests {
         assert_eq!(inmost(&[0..100, 0..10, 10..20]), [0..10, 10..20]);
         assert_eq!(inmost(&[0..10, 5..20]), [0..20]);
         assert!(inmost(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_was_merged_is_wrong_if_any_of_it_is() {
+        let merged = inmost(&[0..20, 10..30]);
+        assert_eq!(merged, [0..30]);
+        for failed in [0..20, 10..30, 0..30] {
+            assert!(has_within(&[failed], &merged[0]));
+        }
+        // The hash of more than was fetched says nothing about it.
+        assert!(!has_within(&[0..31, 30..40], &merged[0]));
     }
 }

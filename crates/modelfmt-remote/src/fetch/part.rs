@@ -96,7 +96,7 @@ fn is_at(_: &File, path: &Path, _: bool) -> bool {
 
 /// Fails if no file can have this size, or if the disk has no room for what will be fetched, as far as the
 /// system can tell.
-fn check_room(folder: &Path, size: u64, wanted: u64) -> io::Result<()> {
+pub(super) fn check_room(folder: &Path, size: u64, wanted: u64) -> io::Result<()> {
     if i64::try_from(size).is_err() {
         let why = format!("the server says that the file has {size} bytes, which no file can have");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
@@ -110,12 +110,18 @@ impl Part {
     /// listed.
     pub(super) fn open(target: &Path, size: u64, key: Option<&str>) -> io::Result<(Self, Vec<Range<u64>>)> {
         let (path, log_path) = paths(target);
-        let found = key.map(|key| arrived(&log_path, key, size)).unwrap_or_default();
-        let had = found.iter().map(|range| range.end.saturating_sub(range.start)).sum();
-        check_room(folder_of(target), size, size.saturating_sub(had))?;
         let file = open_locked(&path, true, false)?;
+        // Read the list only now, because until now another process may have added to it.
+        let found = key.map(|key| arrived(&log_path, key, size)).unwrap_or_default();
         let has = file.metadata()?.len();
         let found = if found.iter().all(|range| range.end <= has) { found } else { Vec::new() };
+        let had = found.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+        if let Err(error) = check_room(folder_of(target), size, size.saturating_sub(had)) {
+            if has == 0 {
+                remove(&path)?;
+            }
+            return Err(error);
+        }
         if found.is_empty() {
             file.set_len(0)?;
         } else {
@@ -146,8 +152,19 @@ impl Part {
         }
     }
 
+    /// Fails if the name of the unfinished file no longer leads to it: what has its name now is of another
+    /// process.
+    fn expect_own(&self) -> io::Result<()> {
+        if is_at(&self.file, &self.path, false) {
+            return Ok(());
+        }
+        let why = "another program has removed or replaced the unfinished file; fetch it again";
+        Err(io::Error::new(io::ErrorKind::NotFound, why))
+    }
+
     /// Removes the unfinished file, because nothing in it is correct.
     pub(super) fn remove(mut self) -> io::Result<()> {
+        self.expect_own()?;
         self.log = None;
         let (_, log_path) = paths(&self.target);
         remove(&log_path)?;
@@ -161,6 +178,7 @@ impl Part {
         }
         self.file.set_len(size)?;
         self.file.sync_all()?;
+        self.expect_own()?;
         if may_replace {
             fs::rename(&self.path, &self.target)?;
         } else {
@@ -175,6 +193,19 @@ impl Part {
         #[cfg(unix)]
         let _ = File::open(folder_of(&self.target)).and_then(|folder| folder.sync_all());
         Ok(())
+    }
+}
+
+/// Removes the unfinished file of a target and its list, unless another process is writing them.
+pub(super) fn discard(target: &Path) -> io::Result<()> {
+    let (path, log) = paths(target);
+    match open_locked(&path, false, false) {
+        Ok(_locked) => {
+            remove(&log)?;
+            remove(&path)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => remove(&log),
+        Err(error) => Err(error),
     }
 }
 
@@ -456,6 +487,25 @@ mod tests {
         part.finish(5, false).unwrap();
         assert_eq!(fs::read(&target).unwrap(), [0; 5]);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_another_fetch_is_writing_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("m");
+        let (mut part, _) = Part::open(&target, 100, Some("k")).unwrap();
+        part.note(0..10).unwrap();
+        assert_eq!(discard(&target).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        // If another program has put its own file there, that file does not become the target.
+        fs::remove_file(part.path()).unwrap();
+        fs::write(part.path(), b"theirs").unwrap();
+        assert_eq!(part.finish(100, false).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!target.exists());
+        assert_eq!(fs::read(paths(&target).0).unwrap(), b"theirs");
+        discard(&target).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        discard(&target).unwrap();
     }
 
     #[cfg(unix)]

@@ -122,7 +122,8 @@ impl Index {
     pub(super) async fn fetch(self, cx: &Context<'_>, folder: &Path) -> Result<Fetched> {
         let path = in_folder(folder, &self.name)?;
         let is_there = fs::symlink_metadata(&path).is_ok();
-        let is_same = is_there && fs::read(&path).is_ok_and(|bytes| bytes == self.bytes);
+        let has_len = fs::metadata(&path).is_ok_and(|found| found.len() == self.bytes.len() as u64);
+        let is_same = has_len && fs::read(&path).is_ok_and(|bytes| bytes == self.bytes);
         if is_there && !is_same && !cx.options.force {
             let why = "it exists and differs from the index at the URL; --force replaces it";
             return Err(FetchError::refused(&path, why));

@@ -2,19 +2,22 @@
 //! checked like any other file.
 
 use std::fs::File;
+use std::path::Path;
 
 use futures_util::TryStreamExt as _;
+use modelfmt_core::source::folder_of;
 use modelfmt_write::{FileSink, Sink as _};
 
 use super::context::Context;
 use super::error::{FetchError, Result};
-use super::part::Part;
-use super::report::{FetchSource, Fetched};
-use super::unproved::{Expected, UNKNOWN, discard};
+use super::part::{Part, check_room, of_another};
+use super::report::{CheckedBy, FetchSource, Fetched};
+use super::unproved::{Expected, UNKNOWN};
 use super::wanted::Wanted;
 use crate::error::{Error, Fault};
 use crate::transport::Transport;
 use crate::url::Location;
+use crate::web::Whole;
 
 /// Fetches a file in one piece, from the next server only if a server fails.
 pub(super) async fn fetch(
@@ -29,7 +32,14 @@ pub(super) async fn fetch(
     }
     let is_there = existing.is_some();
     drop(existing); // its lock
-    discard(&wanted.target)?;
+    let left = of_another(&wanted.target, "", 0);
+    if left > 0 && !cx.options.force {
+        let why = format!(
+            "an earlier fetch left {left} bytes, which are of no use now, because the server does not answer requests \
+             for ranges; try again later, or give --force to begin anew"
+        );
+        return Err(FetchError::refused(&wanted.target, &why));
+    }
     let mut failure = None;
     for place in places {
         cx.note(format!(
@@ -57,18 +67,45 @@ async fn one(
     expected: Expected,
     is_there: bool,
 ) -> Result<Fetched> {
-    let failed = |fault| FetchError::Remote(Error::new(place, fault));
     let path = &wanted.target;
+    let local = || FetchError::local(path);
+    let (part, _) = Part::open(path, 0, None).map_err(local())?;
+    let came = receive(cx, place, path, &part.file).await;
+    let checked = came.and_then(|came| Ok((came.size, came.check(cx, place, part.path(), expected)?)));
+    let (size, checked_by) = match checked {
+        Ok(checked) => checked,
+        Err(error) => {
+            let _ = part.remove(); // no later fetch can use it
+            return Err(error);
+        }
+    };
+    part.finish(size, is_there || cx.options.force).map_err(local())?;
+    cx.count_safe(size);
+    let sources = vec![FetchSource { url: place.to_string(), bytes: size, refused: 0 }];
+    Ok(Fetched { fetched: size, sources, checked_by, bad: u64::from(is_there), ..wanted.report(size) })
+}
+
+/// What has arrived.
+struct Arrived {
+    size: u64,
+    /// Whether the server stated where the file ends.
+    has_end: bool,
+}
+
+/// Writes the file to `out` as it arrives.
+async fn receive(cx: &Context<'_>, place: &Location, path: &Path, out: &File) -> Result<Arrived> {
+    let failed = |fault| FetchError::Remote(Error::new(place, fault));
     let local = || FetchError::local(path);
     let Transport::Web(web) = cx.store.transport(place).map_err(failed)? else {
         return Err(failed(Fault::NoRanges));
     };
-    let (part, _) = Part::open(path, 0, None).map_err(local())?;
-    let sink = FileSink(part.file.try_clone().map_err(local())?);
+    let sink = FileSink(out.try_clone().map_err(local())?);
     let stall = cx.store.stall_limit();
-    let permit = cx.store.request_permit().await;
-    let (len, _, mut pieces) = stall.watch(web.stream()).await.map_err(failed)?;
-    cx.add_to_total(len.unwrap_or_default());
+    let _permit = cx.store.request_permit().await;
+    let Whole { len, has_end, mut pieces } = stall.watch(web.stream()).await.map_err(failed)?;
+    let stated = len.unwrap_or_default();
+    check_room(folder_of(path), stated, stated).map_err(local())?;
+    cx.add_to_total(stated);
     let mut size = 0_u64;
     while let Some(bytes) = stall.watch(pieces.try_next()).await.map_err(failed)? {
         stall.count_received(bytes.len() as u64);
@@ -80,20 +117,31 @@ async fn one(
         }
         cx.count_received(bytes.len() as u64)?;
     }
-    drop(permit);
     if len.is_some_and(|len| size < len) {
         return Err(failed(Fault::Broken(size)));
     }
-    let checked_by = match expected.check(cx, part.path())? {
-        Ok(by) => by,
-        Err(why) => {
-            cx.uncount(size);
-            part.remove().map_err(local())?;
-            return Err(FetchError::Wrong { url: place.to_string().into(), why: why.into() });
-        }
-    };
-    part.finish(size, is_there || cx.options.force).map_err(local())?;
-    cx.count_safe(size);
-    let sources = vec![FetchSource { url: place.to_string(), bytes: size, refused: 0 }];
-    Ok(Fetched { fetched: size, sources, checked_by, bad: u64::from(is_there), ..wanted.report(size) })
+    Ok(Arrived { size, has_end })
+}
+
+impl Arrived {
+    /// Checks the complete file. Returns what it was checked by.
+    fn check(
+        &self,
+        cx: &Context<'_>,
+        place: &Location,
+        path: &Path,
+        expected: Expected,
+    ) -> Result<Option<CheckedBy>> {
+        let why = match expected.check(cx, path)? {
+            Ok(None) if !self.has_end => {
+                "the server does not say where the file ends, so it is unknown whether all of it came, and no digest \
+                 is known; give --pin b3:HEX"
+                    .to_owned()
+            }
+            Ok(by) => return Ok(by),
+            Err(why) => why,
+        };
+        cx.uncount(self.size);
+        Err(FetchError::Wrong { url: place.to_string().into(), why: why.into() })
+    }
 }

@@ -78,15 +78,6 @@ fn key(mirror: &Mirror, expected: Expected) -> Option<String> {
     Some(format!("version:{}", hex(&blake3_tree::hash(text.as_bytes()))))
 }
 
-/// Removes an unfinished file and its list.
-pub(super) fn discard(target: &Path) -> Result<()> {
-    let (path, log) = part::paths(target);
-    for path in [log, path] {
-        part::remove(&path).map_err(FetchError::local(&path))?;
-    }
-    Ok(())
-}
-
 /// Returns the result for a complete file, if its list was left by a fetch that was stopped right after its
 /// last step.
 pub(super) fn by_list(
@@ -118,7 +109,7 @@ pub(super) async fn fetch(
         return Err(FetchError::refused(&wanted.target, UNKNOWN));
     }
     if cx.options.force {
-        discard(&wanted.target)?;
+        part::discard(&wanted.target).map_err(FetchError::local(&wanted.target))?;
     }
     let mut order: Vec<usize> = (0..mirrors.all.len()).collect();
     // Begin with the server from which a part has already arrived.
@@ -222,8 +213,12 @@ impl One<'_> {
     }
 }
 
-/// Checks whether two short files have the same bytes.
+/// Checks whether two files have the same bytes. The first is short; the second may have any length.
 fn is_same(one: &Path, other: &Path) -> Result<bool> {
+    let found = |path: &Path| std::fs::metadata(path).map_err(FetchError::local(path));
+    if found(one)?.len() != found(other)?.len() {
+        return Ok(false);
+    }
     let read = |path: &Path| std::fs::read(path).map_err(FetchError::local(path));
     Ok(read(one)? == read(other)?)
 }

@@ -64,7 +64,8 @@ fn open_error(at: &Location, fault: &Fault) -> modelfmt::Error {
     modelfmt::Error::Open { path: shown(at), source: io::Error::new(kind, fault.clone()) }
 }
 
-/// Returns the options for a file at a URL. If a policy refuses the URL, no request is made.
+/// Returns the options for a file at a URL. If a policy refuses the URL, the file is not requested. The folder
+/// of the file may have been listed before.
 #[cfg(feature = "policy")]
 fn judged(at: &Location, options: &OpenOptions) -> std::result::Result<OpenOptions, modelfmt::Error> {
     if let Some(policy) = options.get_policy() {

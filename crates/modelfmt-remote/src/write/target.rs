@@ -1,5 +1,6 @@
 //! The place of an object, and the requests to its bucket.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -14,13 +15,20 @@ use crate::error::Error;
 use crate::url::{Bucket, Location};
 
 /// The place of an object in a bucket.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Target {
     pub(super) store: Arc<dyn Writable>,
     pub(super) path: Path,
     /// Its URL, for errors.
     pub(super) name: String,
     at: Bucket,
+}
+
+/// Prints only the URL, because the store prints its credentials.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({})", self.name)
+    }
 }
 
 impl Target {

@@ -299,6 +299,28 @@ fn a_program_that_ends_takes_all_of_it_back() {
 }
 
 #[test]
+fn a_finished_object_does_not_appear_after_that() {
+    let files = Files::alone(4);
+    let mut upload = files.create("k").unwrap();
+    upload.write_at(0, &[1; 3]).unwrap(); // one request, when it has to appear
+    upload.finish().unwrap();
+    abort_uploads(std::time::Duration::from_secs(5));
+    assert!(upload.commit().is_err());
+    assert_eq!(files.get("k"), None);
+}
+
+#[test]
+fn what_is_printed_for_programmers_has_no_credentials() {
+    let _turn = WRITING.read().unwrap_or_else(PoisonError::into_inner);
+    let variables = [("AZURE_STORAGE_ACCOUNT_NAME", "a"), ("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=c2VjcmV0")];
+    let store = Store::new(crate::Options::new().environment(crate::Environment::from_vars(variables)));
+    let objects = NewObjects::new(store, &"az://container/k".parse().unwrap(), Overwrite::Refuse).unwrap();
+    let upload = objects.create("k").unwrap();
+    let text = format!("{upload:?} {objects:?}");
+    assert!(text.contains("az://container/k") && !text.contains("c2VjcmV0"), "{text}");
+}
+
+#[test]
 fn a_writer_that_waits_for_its_parts_gets_an_error_when_they_are_taken_back() {
     let mut files = Files::alone(4);
     Arc::get_mut(&mut files.store).unwrap().begins_after = std::time::Duration::from_secs(60);

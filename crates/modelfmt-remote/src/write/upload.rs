@@ -270,7 +270,10 @@ impl Upload {
 
     /// Sends the whole object in one request.
     fn put(&self) -> io::Result<()> {
-        let part = self.shared.state().parts.next()?;
+        let mut state = self.shared.state();
+        state.check()?; // it may have been aborted since it was finished
+        let part = state.parts.next()?;
+        drop(state);
         let bytes = part.map(|(_, bytes)| bytes).unwrap_or_default();
         let mode = match self.overwrite {
             Overwrite::Refuse => PutMode::Create,
@@ -285,6 +288,7 @@ impl Upload {
     fn complete(&self, id: &MultipartId) -> io::Result<()> {
         let (parts, count) = {
             let state = self.shared.state();
+            state.check()?;
             (state.done.iter().flatten().cloned().collect::<Vec<_>>(), state.parts.count())
         };
         if parts.len() as u64 != count {

@@ -10,6 +10,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use modelfmt_core::Source as _;
 use modelfmt_remote::blocking::{File, Store};
@@ -165,7 +166,7 @@ fn a_page_that_cannot_be_read_is_fetched() {
     let url = site.url();
     let store = site.store(Options::new());
     thread::spawn(move || done.send(read(&open(&store, &url), 0, LEN)));
-    let came = waiting.recv_timeout(std::time::Duration::from_secs(20)).expect("it does not wait for ever");
+    let came = waiting.recv_timeout(Duration::from_secs(20)).expect("it does not wait for ever");
     assert!(came == bytes);
 }
 
@@ -184,6 +185,56 @@ fn threads_that_want_the_same_fetch_it_once() {
         }
     });
     assert_eq!(stores.iter().map(|store| store.traffic().requests).sum::<u64>(), 1);
+}
+
+/// Locks a file of the cache, as a process does that is suspended while it fetches.
+fn locked(path: &Path) -> std::fs::File {
+    let file = std::fs::File::options().create(true).append(true).open(path).unwrap();
+    file.lock().unwrap();
+    file
+}
+
+fn only_entry(folder: &Path) -> std::path::PathBuf {
+    std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path()
+}
+
+#[test]
+fn a_process_that_does_not_go_on_stops_no_other_for_ever() {
+    let (site, bytes) = (Site::new(), bytes());
+    read(&open(&site.store(Options::new()), &site.url()), 0, 1);
+    let short = || Options::new().stall_timeout(Duration::from_secs(1));
+    let object = only_entry(&site.cache.path().join("v1/pages"));
+    let _page = locked(&object.join("4.lock"));
+    let part = read(&open(&site.store(short()), &site.url()), 1 << 20, 1 << 20);
+    assert!(part == bytes[1 << 20..2 << 20]);
+    let known = only_entry(&site.cache.path().join("v1/known"));
+    std::fs::remove_file(&known).unwrap();
+    let _known = locked(&known.with_extension("lock"));
+    assert!(read(&open(&site.store(short()), &site.url()), 0, LEN) == bytes);
+}
+
+/// No thread is left that waits for the lock: the runtime would wait for that thread.
+#[test]
+fn a_read_that_is_cancelled_does_not_wait_for_a_lock() {
+    let site = Site::new();
+    read(&open(&site.store(Options::new()), &site.url()), 0, 1);
+    let object = only_entry(&site.cache.path().join("v1/pages"));
+    let _page = locked(&object.join("4.lock"));
+    let options = Options::new().cache(DiskCache::new(site.cache.path(), 1 << 30));
+    let store = modelfmt_remote::Store::new(options.environment(Environment::from_vars([("", ""); 0])));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let file = runtime.block_on(store.open(&site.url().parse().unwrap())).unwrap();
+    let mut out = vec![0; 1000];
+    runtime.block_on(async {
+        let mut read = std::pin::pin!(file.read_into(1 << 20, &mut out));
+        assert!(futures_util::poll!(&mut read).is_pending());
+    });
+    let (done, waiting) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        drop(runtime);
+        done.send(())
+    });
+    waiting.recv_timeout(Duration::from_secs(20)).expect("it does not wait for ever");
 }
 
 #[test]

@@ -119,6 +119,19 @@ fn a_web_server_is_not_asked_what_is_in_a_folder() {
 }
 
 #[test]
+fn a_list_without_end_is_not_read_into_memory() {
+    let server = Server::start(|_| {
+        let head = "<ListBucketResult><IsTruncated>false</IsTruncated>";
+        Reply::status(200).body(format!("{head}{}</ListBucketResult>", " ".repeat(16 << 20)).as_bytes())
+    });
+    let store = Store::new(server.options()).unwrap();
+    let fault = store.list(&parsed("s3://bucket/")).unwrap_err().fault().clone();
+    assert_eq!(fault, Fault::Answer("the list is too long"));
+    let fault = store.list(&parsed("hf://o/r")).unwrap_err().fault().clone();
+    assert_eq!(fault, Fault::Answer("the list is too long"));
+}
+
+#[test]
 fn a_repository_lists_its_files() {
     let model = std::fs::read(testkit::testdata("safetensors/dtypes.safetensors")).unwrap();
     let server = Server::start(move |request| match request.target.as_str() {

@@ -13,6 +13,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -57,6 +58,8 @@ pub(crate) struct Reply {
     pub(crate) trickle: Option<Duration>,
     /// The wait before the response.
     pub(crate) wait: Option<Duration>,
+    /// After this many bytes of the body, the server waits until the other end of the channel is dropped.
+    pub(crate) gate: Option<(usize, Arc<Mutex<Receiver<()>>>)>,
     /// The stated length of the body, if it is not the real length; `Some(None)` states none.
     pub(crate) length: Option<Option<u64>>,
 }
@@ -243,7 +246,14 @@ fn answer(stream: &mut TcpStream, reply: Reply) -> bool {
                 thread::sleep(wait);
                 write(&[*byte])
             }),
-            None => write(sent),
+            None => {
+                let first = reply.gate.as_ref().map_or(0, |(at, _)| *at).min(sent.len());
+                let is_sent = write(&sent[..first]);
+                if let Some((_, gate)) = &reply.gate {
+                    let _ = gate.lock().unwrap().recv();
+                }
+                is_sent && write(&sent[first..])
+            }
         };
     is_sent && reply.cut.is_none() && length == Some(reply.body.len() as u64)
 }

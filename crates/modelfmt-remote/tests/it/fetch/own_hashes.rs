@@ -82,22 +82,60 @@ fn a_new_file_is_checked_by_its_own_hashes() {
     assert!(fs::read(&out).unwrap() == good);
     // A server with a damaged file is named, and the next server has the correct one.
     fs::remove_file(&out).unwrap();
-    let mut wrong = good.clone();
-    let at = wrong.len() - 1_000_000;
-    wrong[at] ^= 1;
-    let lying = files(vec![("m.aero", wrong)]);
-    let urls = [lying.url("m.aero"), server.url("m.aero")];
-    let done = fetch_from(&server, &urls, &out, &FetchOptions::new()).unwrap();
-    assert!(fs::read(&out).unwrap() == good);
-    assert!(
-        done.notes.iter().any(|note| note.starts_with(&lying.url("m.aero").to_string())),
-        "{:?}",
-        done.notes
-    );
-    fs::remove_file(&out).unwrap();
-    let error = fetch_from(&lying, &[lying.url("m.aero")], &out, &FetchOptions::new()).unwrap_err();
-    assert!(matches!(error, FetchError::Wrong { .. }), "{error}");
-    assert!(names(folder.path()).is_empty());
+    let at = good.len() - 1_000_000;
+    for (name, len, at) in [("values", good.len(), at), ("header", good.len(), 9), ("end", good.len() - 1, 0)]
+    {
+        let mut wrong = good.clone();
+        wrong[at] ^= u8::from(at > 0);
+        wrong.truncate(len);
+        let lying = files(vec![("m.aero", wrong)]);
+        let urls = [lying.url("m.aero"), server.url("m.aero")];
+        let done = fetch_from(&server, &urls, &out, &FetchOptions::new()).unwrap();
+        assert!(fs::read(&out).unwrap() == good, "{name}");
+        let is_named = |note: &String| note.starts_with(&lying.url("m.aero").to_string());
+        assert!(done.notes.iter().any(is_named), "{name}: {:?}", done.notes);
+        fs::remove_file(&out).unwrap();
+        let error = fetch_from(&lying, &[lying.url("m.aero")], &out, &FetchOptions::new()).unwrap_err();
+        assert!(matches!(error, FetchError::Wrong { .. }), "{name}: {error}");
+        assert!(names(folder.path()).is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_lacks_its_end_is_damaged() {
+    let made = tempfile::tempdir().unwrap();
+    let apr2 = model(made.path(), "m.apr");
+    let data = |name: &str| fs::read(testkit::testdata(name)).unwrap();
+    // The footer of APR may be missing as a whole.
+    for (name, bytes, lacks) in [
+        ("a.aero", data("reference/one-shard.aero"), 1),
+        ("b.apr", apr2, 1),
+        ("c.apr", data("apr/dtypes.apr"), 5000),
+        ("d.npz", data("npy/stored.npz"), 1),
+        ("e.pt", data("pytorch/views.pt"), 1),
+    ] {
+        let server = files(vec![(name, bytes[..bytes.len() - lacks].to_vec())]);
+        let folder = tempfile::tempdir().unwrap();
+        let done = fetch_from(&server, &[server.url(name)], folder.path(), &FetchOptions::new());
+        let error = done.map(|done| format!("{name}: {done:?}")).unwrap_err();
+        assert!(matches!(error, FetchError::Wrong { .. }), "{name}: {error}");
+        assert!(error.to_string().contains("--pin b3:HEX"), "{name}: {error}");
+        assert!(names(folder.path()).is_empty(), "{name}");
+    }
+}
+
+/// The file may still be what the user wants: it is of a newer version of the format.
+#[test]
+fn a_file_that_only_cannot_be_read_here_is_not_damaged() {
+    let made = tempfile::tempdir().unwrap();
+    let mut newer = model(made.path(), "m.aero");
+    newer[4] ^= 2; // the version
+    assert!(Model::from_source("m.aero", newer.clone()).is_err());
+    let server = files(vec![("m.aero", newer.clone())]);
+    let folder = tempfile::tempdir().unwrap();
+    let done = fetch_from(&server, &[server.url("m.aero")], folder.path(), &FetchOptions::new()).unwrap();
+    assert_eq!(done.checked_by, Some(CheckedBy::Etag));
+    assert!(fs::read(folder.path().join("m.aero")).unwrap() == newer);
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! Without an outboard: a hash of the whole file, or an entity tag, or nothing.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 
 use modelfmt_remote::fetch::{CheckedBy, FetchError, FetchOptions, FetchProgress};
 
 use super::{content, fetch, files, names, serving};
-use crate::common::Reply;
+use crate::common::{Reply, Request, Server};
 
 const LEN: usize = 6 << 20;
 
@@ -46,7 +49,7 @@ fn another_version_begins_anew() {
     let out = folder.path().join("m");
     fetch(&files(vec![("m", old)]), &out, &FetchOptions::new().progress(&stop)).unwrap_err();
     let served = new.clone();
-    let server = crate::common::Server::start(move |request| Reply::file(request, &served, "\"2\""));
+    let server = Server::start(move |request| Reply::file(request, &served, "\"2\""));
     let done = fetch(&server, &out, &FetchOptions::new()).unwrap();
     assert_eq!((done.kept, done.fetched), (0, LEN as u64));
     assert!(done.notes.iter().any(|note| note.contains("of another version")), "{:?}", done.notes);
@@ -78,7 +81,7 @@ fn what_is_kept_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("m");
     for has_tag in [true, false] {
-        let change = move |_: &crate::common::Request, reply: Reply| {
+        let change = move |_: &Request, reply: Reply| {
             if has_tag { reply } else { reply.without("etag").without("last-modified") }
         };
         let server = serving(vec![("m", good.clone())], change);
@@ -108,7 +111,7 @@ fn a_server_without_ranges_sends_one_stream_that_is_checked() {
     for (claims_len, right) in [(true, true), (false, true), (true, false)] {
         let mut served = good.clone();
         served[77] ^= u8::from(!right);
-        let server = crate::common::Server::start(move |request| {
+        let server = Server::start(move |request| {
             let body = if request.target == "/m" { Some(served.clone()) } else { None };
             match body {
                 Some(body) => {
@@ -135,6 +138,129 @@ fn a_server_without_ranges_sends_one_stream_that_is_checked() {
             assert!(names(folder.path()).is_empty());
         }
     }
+}
+
+/// A body that ends with its connection may have been cut.
+#[test]
+fn a_stream_without_an_end_needs_something_to_check_it_by() {
+    let good = content(LEN);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("m");
+    for body in [good[..LEN / 2].to_vec(), good.clone()] {
+        let reply = Reply { status: 200, body, length: Some(None), ..Reply::default() };
+        let server = Server::start(move |_| reply.clone());
+        let error = fetch(&server, &out, &FetchOptions::new()).unwrap_err();
+        assert!(matches!(error, FetchError::Wrong { .. }), "{error}");
+        assert!(error.to_string().contains("--pin b3:HEX"), "{error}");
+        assert!(names(folder.path()).is_empty());
+    }
+    // A body in chunks has an end.
+    let chunks = [format!("{LEN:x}\r\n").as_bytes(), &good, b"\r\n0\r\n\r\n"].concat();
+    let reply = Reply { status: 200, body: chunks, length: Some(None), ..Reply::default() };
+    let reply = reply.with("transfer-encoding", "chunked");
+    let server = Server::start(move |_| reply.clone());
+    let done = fetch(&server, &out, &FetchOptions::new()).unwrap();
+    assert_eq!((done.size, done.checked_by), (LEN as u64, None));
+    assert!(fs::read(&out).unwrap() == good);
+}
+
+#[test]
+fn a_stream_that_the_disk_has_no_room_for_is_not_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let reply = Reply { status: 200, body: content(LEN), length: Some(Some(1 << 60)), ..Reply::default() };
+    let server = Server::start(move |_| reply.clone());
+    let error = fetch(&server, &folder.path().join("m"), &FetchOptions::new()).unwrap_err();
+    let text = modelfmt_core::author::with_causes(&error);
+    assert!(text.contains("there is room for"), "{text}");
+    assert!(names(folder.path()).is_empty());
+}
+
+/// Servers behind a load balancer may answer differently each time.
+#[test]
+fn one_answer_without_ranges_destroys_nothing() {
+    let good = content(LEN);
+    let sends_all = Arc::new(AtomicBool::new(false));
+    let (served, is_whole) = (good.clone(), Arc::clone(&sends_all));
+    let server = Server::start(move |request| match is_whole.load(Ordering::SeqCst) {
+        true => Reply::status(200).body(&served),
+        false => Reply::file(request, &served, "\"1\""),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("m");
+    let left =
+        || names(folder.path()).into_iter().map(|name| fs::read(folder.path().join(name)).unwrap()).collect();
+    fetch(&server, &out, &FetchOptions::new().progress(&stop)).unwrap_err();
+    let before: Vec<Vec<u8>> = left();
+    assert_eq!(before.len(), 2);
+    sends_all.store(true, Ordering::SeqCst);
+    let error = fetch(&server, &out, &FetchOptions::new()).unwrap_err();
+    assert!(matches!(error, FetchError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("an earlier fetch left") && error.to_string().contains("--force"));
+    assert!(left() == before);
+    sends_all.store(false, Ordering::SeqCst);
+    let done = fetch(&server, &out, &FetchOptions::new()).unwrap();
+    assert!(fs::read(&out).unwrap() == good);
+    assert!(done.kept + (LEN as u64 / 50) > LEN as u64 / 2, "{done:?}");
+    // Whoever wants to may begin anew.
+    fs::remove_file(&out).unwrap();
+    fetch(&server, &out, &FetchOptions::new().progress(&stop)).unwrap_err();
+    sends_all.store(true, Ordering::SeqCst);
+    let done = fetch(&server, &out, &FetchOptions::new().force(true)).unwrap();
+    assert!(fs::read(&out).unwrap() == good);
+    assert_eq!((done.kept, names(folder.path())), (0, vec!["m".to_owned()]));
+}
+
+#[test]
+fn a_second_fetch_does_not_disturb_the_first() {
+    let good = content(LEN);
+    for has_ranges in [false, true] {
+        let (go_on, gate) = mpsc::channel();
+        let (served, gate) = (good.clone(), Arc::new(Mutex::new(gate)));
+        let server = Server::start(move |request: &Request| {
+            let reply = match has_ranges {
+                true => Reply::file(request, &served, "\"1\""),
+                false => Reply::status(200).body(&served),
+            };
+            // What opens the file is answered at once.
+            let is_first = request.header("range").is_some_and(|range| range.starts_with("bytes=0-"));
+            let gate = (!is_first).then(|| (reply.body.len() / 2, Arc::clone(&gate)));
+            Reply { gate, ..reply }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("m");
+        let (tell, has_begun) = mpsc::channel();
+        let begun = |now: FetchProgress| {
+            if now.done > 0 {
+                let _ = tell.send(()); // heard once
+            }
+            ControlFlow::Continue(())
+        };
+        thread::scope(|scope| {
+            let first = scope.spawn(|| fetch(&server, &out, &FetchOptions::new().progress(&begun)));
+            has_begun.recv().unwrap();
+            for force in [false, true] {
+                let error = fetch(&server, &out, &FetchOptions::new().force(force)).unwrap_err();
+                let FetchError::Local { source, .. } = &error else { panic!("{error}") };
+                assert_eq!(source.kind(), ErrorKind::ResourceBusy, "{error}");
+            }
+            drop(go_on);
+            first.join().unwrap().unwrap();
+        });
+        assert!(fs::read(&out).unwrap() == good);
+        assert_eq!(names(folder.path()), ["m"]);
+    }
+}
+
+/// A short file is compared with the file on the server. A long one cannot be the same, and is not read.
+#[test]
+fn a_file_of_another_length_is_not_read_to_compare_it() {
+    let server = files(vec![("m", content(100))]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("m");
+    fs::File::create(&out).unwrap().set_len(1 << 40).unwrap();
+    let error = fetch(&server, folder.path(), &FetchOptions::new()).unwrap_err();
+    assert!(matches!(error, FetchError::Refused { .. }), "{error}");
+    assert_eq!(names(folder.path()), ["m"]);
 }
 
 #[test]
@@ -190,7 +316,7 @@ fn errors_of_the_server_and_of_the_target() {
 
 #[test]
 fn a_folder_of_a_web_server_is_no_file() {
-    let server = crate::common::Server::start(|request| match request.target.as_str() {
+    let server = Server::start(|request| match request.target.as_str() {
         "/models" => Reply::status(301).with("location", "/models/"),
         _ => Reply::file(request, b"<html>a list</html>", "\"1\""),
     });
