@@ -15,6 +15,11 @@ use crate::error::Fault;
 /// The maximum number of characters of a server's error code that are kept.
 const MAX_CODE: usize = 64;
 
+/// The maximum length in bytes of a page of a list.
+pub(crate) const LIST_PAGE: usize = 16 << 20;
+/// The fault for a longer page.
+pub(crate) const LONG_LIST: Fault = Fault::Answer("the list is too long");
+
 /// The bytes that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {

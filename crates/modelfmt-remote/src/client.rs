@@ -18,7 +18,7 @@ use object_store::client::{
     HttpResponse, HttpResponseBody, HttpService,
 };
 
-use crate::answer;
+use crate::answer::{self, LIST_PAGE, LONG_LIST};
 use crate::error::Fault;
 use crate::guard::Guard;
 use crate::min_speed::{Paced, STEP};
@@ -26,7 +26,6 @@ use crate::options::Options;
 use crate::resolve::Resolver;
 use crate::sending::Sending;
 use crate::tls;
-use crate::web::{LONG_LIST, PAGE};
 
 /// The number of bytes of an error response body that are read.
 const ERROR_BODY: u64 = 8 << 10;
@@ -187,7 +186,7 @@ impl HttpService for Client {
             }
             // The store reads the body into memory.
             _ if !is_object => {
-                Ok(answer.map(|body| HttpResponseBody::new(body.refusing_more(PAGE as u64, LONG_LIST))))
+                Ok(answer.map(|body| HttpResponseBody::new(body.refusing_more(LIST_PAGE as u64, LONG_LIST))))
             }
             _ => Ok(answer.map(HttpResponseBody::new)),
         }

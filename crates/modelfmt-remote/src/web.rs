@@ -18,7 +18,8 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use crate::answer::{
-    self, Answer, Ask, Version, check_encoding, check_partial, content_length, content_range,
+    self, Answer, Ask, LIST_PAGE, LONG_LIST, Version, check_encoding, check_partial, content_length,
+    content_range,
 };
 use crate::client::Client;
 use crate::error::{A_FOLDER, Fault};
@@ -30,11 +31,6 @@ use crate::url::origin;
 const MAX_REDIRECTS: usize = 10;
 /// The number of bytes of an error response body that are read.
 const ERROR_BODY: usize = 8 << 10;
-
-/// The maximum length in bytes of a page of a list.
-pub(crate) const PAGE: usize = 16 << 20;
-/// The fault for a longer page.
-pub(crate) const LONG_LIST: Fault = Fault::Answer("the list is too long");
 
 /// A page of a list.
 pub(crate) struct Page {
@@ -150,7 +146,7 @@ impl Web {
         while let Some(piece) = pieces.try_next().await? {
             stall.count_received(piece.len() as u64);
             bytes.extend_from_slice(&piece);
-            if bytes.len() > PAGE {
+            if bytes.len() > LIST_PAGE {
                 return Err(LONG_LIST);
             }
         }

@@ -8,7 +8,7 @@ use modelfmt::Model;
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Result, usage};
-use crate::options::Args;
+use crate::args::Args;
 use crate::session;
 
 /// Names are not grouped if there are more groups than this, because nobody could read their titles.

@@ -14,9 +14,10 @@ use modelfmt::{Conversion, DType, Execution, Format, OpenOptions, Target, Value 
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Options, Result, usage};
+use crate::args::Args;
 use crate::host::{self, HostOutput};
 use crate::keys;
-use crate::options::{self, Args};
+use crate::options;
 use crate::session;
 
 pub(crate) fn work() -> Execution<'static> {

@@ -8,7 +8,7 @@ use modelfmt_keys::{PrivateKey, PublicKey};
 use serde_json::Value;
 
 use crate::answers::{Refusal, Result, usage};
-use crate::options::texts;
+use crate::args::texts;
 
 /// Reads the requirements for a sealed file and the keys that open it: `passphrase`, a text, and `files`, the
 /// texts of key files. Anything else is an error, because a key that was ignored would be a demand that was

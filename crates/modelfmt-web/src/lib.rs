@@ -12,6 +12,7 @@
 //! ```
 
 mod answers;
+mod args;
 mod atlas;
 mod exports;
 mod host;

@@ -9,7 +9,8 @@ use modelfmt::{DType, Execution, Model, Value as Tree};
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer, Refusal, Result, usage};
-use crate::options::{self, Args};
+use crate::args::Args;
+use crate::options;
 use crate::session::{self, Search, Session, Sort};
 use crate::{atlas, jobs, tree, trust, values};
 

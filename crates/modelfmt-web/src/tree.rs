@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use crate::answers::Result;
-use crate::options::Args;
+use crate::args::Args;
 use crate::session;
 
 /// The most branches that are listed; the page says how many more there are.

@@ -12,9 +12,10 @@ use modelfmt_policy::{NO_SIGNATURE, Place, Rule, Rules, Verdict};
 use serde_json::{Value, json};
 
 use crate::answers::{Answer, Result, usage};
+use crate::args::Args;
 use crate::host;
 use crate::jobs::work;
-use crate::options::{self, Args};
+use crate::options;
 use crate::session;
 
 /// Returns the output of `modelfmt prove BASE MODEL --json`. `name` is the model, and `base` is the model

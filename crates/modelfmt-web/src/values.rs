@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tensor_stats::{Histogram, Stats};
 
 use crate::answers::{Answer, Refusal, Result, usage};
+use crate::args::Args;
 use crate::host;
-use crate::options::{self, Args};
+use crate::options;
 use crate::session;
 
 /// The number of elements that are read at once.

@@ -51,7 +51,7 @@ fn types_of_the_package_are_those_of_the_table() {
 #[test]
 fn the_page_reads_the_options_of_the_table() {
     let text = text_of("src/options.rs");
-    let arms = between(&text, "pub(crate) fn conversion(", "fn texts(");
+    let arms = between(&text, "pub(crate) fn conversion(", "fn type_rules(");
     let names = arms.lines().filter_map(|line| line.trim().strip_prefix('"')?.split_once("\" =>"));
     // Values that a text option can have are match arms too.
     let values = ["lz4", "none", "crc32", "crc32c", "rules"];
