@@ -3,6 +3,8 @@
 
 mod json;
 mod parse;
+#[cfg(not(target_arch = "wasm32"))]
+mod unique;
 
 use std::collections::HashSet;
 
@@ -13,7 +15,9 @@ use crate::hash::Algorithm;
 use crate::names;
 use crate::walk::Stamp;
 
-pub(crate) use json::{Members, Object, Objects, expect_unique_members, members, text};
+pub(crate) use json::{Members, Object, Objects, members, text};
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use unique::expect_unique_members;
 
 /// The payload type of the envelope.
 pub(crate) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
