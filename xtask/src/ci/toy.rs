@@ -278,7 +278,10 @@ impl Drop for WebServer {
 
 /// Checks that the Python package reads, converts and edits the toy's files too.
 fn try_python(copy: &Path, toy: &Path) -> Result {
-    exec(cargo(copy).arg("build").args(AS_TESTS).arg("--lib"))?;
+    // Cargo gives libraries for other languages no name of their own: testkit-wasm's would replace that of the
+    // project.
+    let libraries = ["--workspace", "--exclude", "testkit-wasm", "--lib"];
+    exec(cargo(copy).arg("build").args(AS_TESTS).args(libraries))?;
     let package = copy.join(python::PACKAGE).join("python");
     fs::copy(
         workspace::target_dir().join("debug/lib_modelfmt.so"),
