@@ -100,7 +100,7 @@ pub(crate) fn has_input_rows(model: &Model, options: &ConvertOptions) -> Option<
     let folder = Folder { model };
     let config = folder.config(asked).ok()??;
     let map = folder.map(asked, &config).ok()??;
-    Some(Box::new(move |name| map.has_input_rows(&config, name)))
+    Some(Box::new(map.input_rows(&config)))
 }
 
 /// Returns the model that a map computes from a hub folder, with names, shapes and metadata as in a GGUF, and
@@ -130,8 +130,8 @@ pub fn as_gguf(model: &Model) -> Result<Option<(Model, Vec<Note>)>> {
 }
 
 /// What to do if an adapter changes an output matrix that is not used.
-pub(crate) const UNTIE: &str = ": config.json says with `tie_word_embeddings` that the output is the table of embeddings; \
-                                set it to false there to give the model an output matrix of its own";
+pub(crate) const UNTIE: &str = ": the output of this model is its table of embeddings (`tie_word_embeddings`), \
+                                and only families that can have another output take one";
 
 /// Checks whether this is the name of the output matrix.
 pub(crate) fn is_head(name: &str) -> bool {

@@ -56,8 +56,7 @@ fn breaks_firm_rule(fault: &AnyFault) -> bool {
         #[cfg(feature = "npy")]
         |fault| match fault.downcast_ref() {
             Some(modelfmt_npy::Fault::Array(fault)) => of_archive!(modelfmt_npy, fault),
-            Some(modelfmt_npy::Fault::Header(_)) => true,
-            _ => false,
+            _ => false, // NumPy writes headers that are not understood here
         },
         #[cfg(feature = "pytorch")]
         |fault| fault.downcast_ref().is_some_and(of_pytorch),
@@ -87,6 +86,7 @@ const fn of_aero(fault: &aero::Fault) -> bool {
     match fault {
         F::Common(fault) => of_all(fault),
         F::Version { .. }
+        | F::FileFlags { .. }
         | F::Unpinnable(_)
         | F::NoZstd(_)
         | F::DTypeCode(_)

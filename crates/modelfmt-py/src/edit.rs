@@ -56,7 +56,7 @@ pub(crate) fn edit<'py>(
     let overwrite = if overwrite { Overwrite::Replace } else { Overwrite::Refuse };
     if let Some(key) = &beside {
         planned.check(output.as_deref(), overwrite).map_err(|error| raise(py, &error))?;
-        signed::expect_signable(py, path.clone(), key, &judge)?;
+        signed::expect_signable(py, path.clone(), key, &judge, &progress)?;
     }
     let edited = if dry_run {
         work::run(py, None, &progress, move |work| planned.dry_run(output.as_deref(), overwrite, work))?

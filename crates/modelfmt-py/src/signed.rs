@@ -85,10 +85,11 @@ pub(crate) fn expect_signable(
     path: PathBuf,
     key: &PrivateKey,
     judge: &OpenOptions,
+    progress: &Progress<'_>,
 ) -> PyResult<()> {
     let (key, judge) = (key.public().clone(), judge.clone());
     let check = move |work: &Execution<'_>| modelfmt::signed::expect_signable(&path, &key, &judge, work);
-    work::run(py, None, &Progress::none(), check)?.map_err(|error| raise(py, &error))
+    work::run(py, None, progress, check)?.map_err(|error| raise(py, &error))
 }
 
 /// Makes signing refuse files that the policy does not allow.

@@ -78,7 +78,7 @@ def test_what_is_edited_is_signed(tmp_path):
     modelfmt.sign(other, beside.private)
     assert "m.safetensors.sig" in modelfmt.edit(other, set={"n": "1"}).notes[0]
     for dry_run in (True, False):  # it is not what the key has signed
-        with pytest.raises(modelfmt.SignatureError, match="sign it as it is first"):
+        with pytest.raises(modelfmt.ModelfmtError, match="sign it as it is first"):
             modelfmt.edit(other, set={"n": "2"}, sign=beside.private, dry_run=dry_run)
     modelfmt.sign(other, beside.private, overwrite=True)
     assert modelfmt.edit(other, set={"n": "2"}, sign=beside.private).notes == []

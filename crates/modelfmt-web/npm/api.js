@@ -26,17 +26,24 @@ function described(name, source, platform) {
 }
 
 // Starts a worker with these files. With `isForWork`, it gets all of the code at once. `onBegin` gets the
-// connection before the worker is ready, so that it can be stopped while it starts.
-async function connect(sources, platform, isForWork = false, onBegin = () => {}) {
+// connection before the worker is ready, so that it can be stopped while it starts. `signal` aborts it, at once
+// even while the code is fetched.
+async function connect(sources, platform, isForWork = false, onBegin = () => {}, signal) {
   const all = new Map(Object.entries(sources).map(([name, source]) => [name, described(name, source, platform)]));
   const connection = new Connection(platform.spawn(), (request) => all.get(request.name).answer(request));
   onBegin(connection);
+  let abort;
+  const aborted = new Promise((_, reject) => (abort = () => reject(signal.reason)));
+  signal?.addEventListener("abort", abort);
   try {
-    const [module, work] = await Promise.all([platform.module(), isForWork ? platform.work() : undefined]);
+    const code = Promise.all([platform.module(), isForWork ? platform.work() : undefined]);
+    const [module, work] = await Promise.race([code, aborted]);
     await connection.ask(null, {}, { module, work, files: [...all.values()].map(({ file }) => file) });
   } catch (error) {
     connection.stop();
     throw error;
+  } finally {
+    signal?.removeEventListener("abort", abort);
   }
   return connection;
 }
@@ -187,7 +194,7 @@ export class Model {
     const stop = () => begun?.stop();
     signal?.addEventListener("abort", stop);
     try {
-      const connection = await connect({ ...this.#sources, ...beside }, this.#platform, true, (one) => (begun = one));
+      const connection = await connect({ ...this.#sources, ...beside }, this.#platform, true, (one) => (begun = one), signal);
       return await connection.ask(operation, { name: this.#name, keys: this.#keys, ...args }, { onProgress, ...more });
     } catch (error) {
       throw signal?.aborted ? signal.reason : error;

@@ -24,7 +24,7 @@ export interface OpenOptions {
   keys?: Keys;
 }
 
-/** The keys that open a sealed file, and those of its required signers. */
+/** The keys that open a sealed file, and those of its required signers: at least one of both. */
 export interface Keys {
   passphrase?: string;
   /**

@@ -91,9 +91,9 @@ pub use room::expect_room;
 pub use set::NewSet;
 pub use sink::{MemoryFile, MemoryFolder, NewFiles, Output, Overwrite, Sink};
 #[cfg(not(target_arch = "wasm32"))]
-pub use temp_file::is_leftover;
+pub(crate) use temp_file::{create_draft, keep_draft, middle_of, temporary_path};
 #[cfg(not(target_arch = "wasm32"))]
-pub(crate) use temp_file::{create_draft, keep_draft, middle_of, replacement_of, temporary_path};
+pub use temp_file::{is_leftover, replacement_of};
 #[cfg(not(target_arch = "wasm32"))]
 pub use unfinished::{CommitGuard, HaltGuard, commit_guard, remove_unfinished};
 pub use views::Views;

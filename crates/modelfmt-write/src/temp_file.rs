@@ -134,9 +134,10 @@ pub(crate) fn middle_of<'a>(target: &Path, name: &'a str) -> Option<&'a str> {
     name.strip_prefix(&prefix(target.file_name().unwrap_or_default()))?.strip_suffix(ENDING)
 }
 
-/// Returns the path of a file that will replace another soon. If it is left behind, the next writer of that
-/// target removes it.
-pub(crate) fn replacement_of(target: &Path) -> PathBuf {
+/// Returns the path of a file that will replace another soon, or that has just made room for one. If it is left
+/// behind, the next writer of that target removes it.
+#[must_use]
+pub fn replacement_of(target: &Path) -> PathBuf {
     temporary_path(target, &format!("{:0RANDOM_LEN$x}", 0))
 }
 

@@ -3,10 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use modelfmt_core::Execution;
-use modelfmt_write::{AnyWriteError, Discard, InputFiles, NewFiles, Output, Overwrite, Sink};
+use modelfmt_write::{AnyWriteError, Discard, InputFiles, NewFiles, Output, Overwrite, Sink, replacement_of};
 
 use super::output::dry_run::DryRunFiles;
 use super::output::guard::OutputGuard;
@@ -19,6 +19,13 @@ use modelfmt_rules::wording::Note;
 /// The names of the weights: a single file, or the index of several files.
 const WEIGHTS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
 
+/// Old weights under another name.
+struct Aside {
+    name: &'static str,
+    /// A hidden path in the same folder. If the program is killed, the next writer of the weights removes it.
+    hidden: PathBuf,
+}
+
 /// Where a folder is written.
 struct Place {
     folder: PathBuf,
@@ -30,14 +37,15 @@ struct Place {
     index: OutputGuard,
     inputs: InputFiles,
     overwrite: Overwrite,
-    /// The names of the old weights that were removed before the new files appeared.
-    removed: Mutex<Vec<&'static str>>,
+    /// The old weights that were moved away before the new files appeared.
+    aside: Mutex<Vec<Aside>>,
 }
 
 impl ConversionPlan<'_> {
     /// Writes a hub folder, which is created if it does not exist. Its files appear when all are complete,
-    /// the weights last. In a folder that has a model already, its weights are removed first, so that they
-    /// are never beside the config of another model. After an error nothing new is left behind.
+    /// the weights last. In a folder that has a model already, its safetensors files are moved away first, so
+    /// that they are never beside the config of another model. If the first new file cannot appear, they come
+    /// back. After an error nothing new is left behind.
     pub(super) fn write_hub_folder(mut self, out: &Path, work: &Execution<'_>) -> Result<Converted> {
         let place = self.hub_place(out)?;
         self.expect_room(&place.folder)?;
@@ -109,7 +117,7 @@ impl ConversionPlan<'_> {
         let last = folder.join(name);
         let guard = OutputGuard::new(&last, overwrite, inputs.clone());
         let index = OutputGuard::new(&folder.join(index), overwrite, inputs.clone());
-        Ok(Place { folder, last, name, guard, index, inputs, overwrite, removed: Mutex::default() })
+        Ok(Place { folder, last, name, guard, index, inputs, overwrite, aside: Mutex::default() })
     }
 
     fn write_hub_files(&mut self, place: &Place, work: &Execution<'_>) -> Result<Converted> {
@@ -165,17 +173,44 @@ impl Place {
         fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir()) && !self.inputs.contains(path)
     }
 
-    /// Removes the weights of the model that was in the folder before: the single file, and the index, without
-    /// which the files of a set are no model.
-    fn remove_old_weights(&self) -> io::Result<()> {
+    /// Moves away the weights of the model that was in the folder before: the single file, and the index,
+    /// without which the files of a set are no model.
+    fn put_weights_aside(&self) -> io::Result<()> {
         for name in WEIGHTS.into_iter().filter(|_| self.overwrite == Overwrite::Replace) {
             let path = self.folder.join(name);
             if self.has_old(&path) {
-                fs::remove_file(&path)?;
-                self.removed.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+                let hidden = replacement_of(&path);
+                fs::rename(&path, &hidden).map_err(|error| self.put_weights_back(error, false))?;
+                self.lock_aside().push(Aside { name, hidden });
             }
         }
         Ok(())
+    }
+
+    /// Moves the old weights back after an error, and returns the error. If files beside them are new already,
+    /// they stay where they are, and the error says where.
+    fn put_weights_back(&self, error: io::Error, is_changed: bool) -> io::Error {
+        let mut kept = Vec::new();
+        for Aside { name, hidden } in std::mem::take(&mut *self.lock_aside()) {
+            if is_changed || fs::rename(&hidden, self.folder.join(name)).is_err() {
+                kept.push(format!("the old {name} is {}", hidden.display()));
+            }
+        }
+        match kept.is_empty() {
+            true => error,
+            false => io::Error::new(error.kind(), format!("{error}; {}", kept.join("; "))),
+        }
+    }
+
+    /// Removes the old weights, after the new ones have appeared.
+    fn remove_aside(&self) {
+        for aside in &*self.lock_aside() {
+            let _ = fs::remove_file(&aside.hidden); // if this fails, the next writer of the weights removes it
+        }
+    }
+
+    fn lock_aside(&self) -> MutexGuard<'_, Vec<Aside>> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes the remaining files of the model that was in the folder before, and returns notes about them.
@@ -184,7 +219,7 @@ impl Place {
         let is_written = |name: &str| written.iter().any(|file| file.path == name);
         for name in WEIGHTS.into_iter().chain(ABOUT_WEIGHTS).filter(|name| !is_written(name)) {
             let path = self.folder.join(name);
-            let is_removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).contains(&name);
+            let is_removed = self.lock_aside().iter().any(|aside| aside.name == name);
             if !is_removed && !self.has_old(&path) {
                 continue;
             }
@@ -261,11 +296,21 @@ impl<O: Output + Send> Output for File<'_, O> {
     fn commit(mut self) -> io::Result<()> {
         if let Some((before, place)) = self.before {
             self.file.finish()?;
-            // If the program is killed from here on, the folder has no weights.
-            place.remove_old_weights()?;
-            self.file.remove_old()?; // waits until the removal is on the disk
             let files = std::mem::take(&mut *before.lock().unwrap_or_else(PoisonError::into_inner));
-            files.into_iter().try_for_each(Output::commit)?;
+            // If the program is killed from here on, the folder has no weights.
+            place.put_weights_aside()?;
+            let mut is_changed = false;
+            let committed = self.file.remove_old().and_then(|()| {
+                // The names are on the disk now.
+                for file in files {
+                    file.commit()?;
+                    is_changed = true;
+                }
+                self.file.commit()
+            });
+            committed.map_err(|error| place.put_weights_back(error, is_changed))?;
+            place.remove_aside();
+            return Ok(());
         }
         self.file.commit()
     }
@@ -342,7 +387,7 @@ mod tests {
                     last,
                     inputs: InputFiles::default(),
                     overwrite: Overwrite::Replace,
-                    removed: Mutex::default(),
+                    aside: Mutex::default(),
                 };
                 let files = Stops(NewFolder::new(folder.path(), Overwrite::Replace), stop);
                 let beside = ["config.json", "tokenizer.json"].map(|name| {
@@ -356,8 +401,18 @@ mod tests {
                 weights.write_at(0, b"new").unwrap();
                 assert_eq!(weights.commit().is_ok(), stop.is_empty());
                 let found = WEIGHTS.map(read).into_iter().flatten().collect::<Vec<_>>();
-                let expected: &[&str] = if stop.is_empty() { &["new"] } else { &[] };
-                assert_eq!(found, expected, "{name} instead of {old}, stopped at {stop:?}");
+                let (expected, config): (&[&str], _) = match stop {
+                    "" => (&["new"], "new"),
+                    "config.json" => (&["old"], "old"),
+                    _ => (&[], "new"),
+                };
+                let case = format!("{name} instead of {old}, stopped at {stop:?}");
+                assert!(
+                    found == expected && read("config.json").as_deref() == Some(config),
+                    "{case}: {found:?}"
+                );
+                let hidden = replacement_of(&folder.path().join(old)).exists();
+                assert_eq!(hidden, expected.is_empty(), "{case}: the old weights are not lost");
             }
         }
     }
@@ -378,9 +433,9 @@ mod tests {
             index: guard(),
             inputs: inputs.clone(),
             overwrite: Overwrite::Replace,
-            removed: Mutex::default(),
+            aside: Mutex::default(),
         };
-        place.remove_old_weights().unwrap();
+        place.put_weights_aside().unwrap();
         assert!(single.exists() && !index.exists());
     }
 }

@@ -253,11 +253,10 @@ impl Merging<'_> {
                 }
                 Kind::Delta(delta) => {
                     check_dtype(info.dtype).map_err(failed)?;
-                    let known = self.has_input_rows.as_ref().and_then(|has| has(info.name));
+                    let known = || self.has_input_rows.as_ref().and_then(|has| has(info.name));
                     let (a, b) = (input(delta.a)?, input(delta.b)?);
                     let product = product_shape(a.shape(), b.shape());
                     let orientation = delta.orientation.in_base(product, info.shape, known, others);
-                    let orientation = orientation.map_err(failed)?;
                     let product = delta.fitting((a, b), orientation, adapter.scale, info.shape);
                     made.deltas.push(product.map_err(failed)?);
                 }
@@ -367,29 +366,23 @@ fn product_shape(a: &[u64], b: &[u64]) -> [u64; 2] {
 
 impl Orientation {
     /// Returns the orientation in a weight of the shape `base`. `known` says whether the weight has inputs as
-    /// rows, according to a map; `others` says it according to the shapes of the adapter's other weights.
+    /// rows, according to a map; `others` says it according to the shapes of the adapter's other weights. If
+    /// neither says it of a square weight, the adapter's own statement counts.
     fn in_base(
         self,
         product: [u64; 2],
         base: &[u64],
-        known: Option<bool>,
+        known: impl FnOnce() -> Option<bool>,
         others: Option<bool>,
-    ) -> std::result::Result<Self, String> {
-        let Self::OfModule { is_transposed } = self else { return Ok(self) };
+    ) -> Self {
+        let Self::OfModule { is_transposed } = self else { return self };
         let [rows, columns] = product;
-        let has_input_rows = known.or_else(|| match (is_transposed, rows == columns) {
-            (false, _) => Some(false),
-            (true, false) => Some(base != product.as_slice()),
-            (true, true) => others,
+        let has_input_rows = known().unwrap_or_else(|| match (is_transposed, rows == columns) {
+            (false, _) => false,
+            (true, false) => base != product.as_slice(),
+            (true, true) => others.unwrap_or(true),
         });
-        match has_input_rows {
-            Some(true) => Ok(Self::Transposed),
-            Some(false) => Ok(Self::Plain),
-            None => Err("it is square, so its shape does not show whether its rows are inputs, as `fan_in_fan_out` of the \
-                         adapter says, and no other weight of the adapter shows it; merge into a folder of the hub whose \
-                         config.json states a family with a map"
-                .to_owned()),
-        }
+        if has_input_rows { Self::Transposed } else { Self::Plain }
     }
 }
 

@@ -8,14 +8,15 @@ use super::steps::Step;
 use crate::{Config, MapError};
 
 impl Map {
-    /// Checks whether the rows of a weight are its inputs, as in the linear layers of GPT-2. Otherwise they are
-    /// its outputs. `None` for a tensor that the map does not take.
-    #[must_use]
-    pub fn has_input_rows(&self, config: &Config, weight: &str) -> Option<bool> {
+    /// Returns a function that checks whether the rows of a weight are its inputs, as in the linear layers of
+    /// GPT-2. Otherwise they are its outputs. It returns `None` for a tensor that the map does not take.
+    pub fn input_rows(self, config: &Config) -> impl Fn(&str) -> Option<bool> + use<> {
         let config = config.completed(&self.file.defaults, &self.file.aliases);
-        let (entry, _) = self.entry(&config, weight).ok()??;
-        let (_, tensor) = self.tensors.get(entry)?;
-        Some(matches!(tensor.steps.first(), Some(Step::Transpose)))
+        move |weight| {
+            let (entry, _) = self.entry(&config, weight).ok()??;
+            let (_, tensor) = self.tensors.get(entry)?;
+            Some(matches!(tensor.steps.first(), Some(Step::Transpose)))
+        }
     }
 
     /// Returns the matrix B of an adapter for a weight of a folder, in llama.cpp's form, and llama.cpp's name

@@ -137,7 +137,9 @@ impl Mirrors {
             false
         });
         match failure {
-            Some(error) if self.all.is_empty() => Err(FetchError::local(target)(error)),
+            Some(error) if self.all.is_empty() && self.without_ranges.is_empty() => {
+                Err(FetchError::local(target)(error))
+            }
             _ => Ok(()),
         }
     }

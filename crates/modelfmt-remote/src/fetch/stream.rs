@@ -2,6 +2,7 @@
 //! checked like any other file.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use futures_util::TryStreamExt as _;
@@ -35,8 +36,8 @@ pub(super) async fn fetch(
     let left = of_another(&wanted.target, "", 0);
     if left > 0 && !cx.options.force {
         let why = format!(
-            "an earlier fetch left {left} bytes, which are of no use now, because the server does not answer requests \
-             for ranges; try again later, or give --force to begin anew"
+            "an earlier fetch left {left} bytes, of this URL or another, which are of no use now, because the server does \
+             not answer requests for ranges; try that URL, later if it is this one, or give --force to begin anew"
         );
         return Err(FetchError::refused(&wanted.target, &why));
     }
@@ -48,7 +49,7 @@ pub(super) async fn fetch(
         ));
         match one(cx, wanted, place, expected, is_there).await {
             Ok(fetched) => return Ok((fetched, None)),
-            Err(error @ (FetchError::Remote(_) | FetchError::Wrong { .. })) => {
+            Err(error) if may_be_the_servers(&error) => {
                 if places.len() > 1 {
                     cx.note(format!("{error}; another URL is tried"));
                 }
@@ -90,6 +91,17 @@ struct Arrived {
     size: u64,
     /// Whether the server stated where the file ends.
     has_end: bool,
+}
+
+/// Checks whether another server may have the file. A length for which there is no room may be false.
+fn may_be_the_servers(error: &FetchError) -> bool {
+    match error {
+        FetchError::Remote(_) | FetchError::Wrong { .. } => true,
+        FetchError::Local { source, .. } => {
+            matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge)
+        }
+        _ => false,
+    }
 }
 
 /// Writes the file to `out` as it arrives.

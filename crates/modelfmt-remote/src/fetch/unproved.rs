@@ -190,13 +190,13 @@ impl One<'_> {
             Err(why) => {
                 mirror.refused.set(mirror.refused.get().saturating_add(1));
                 cx.uncount(size);
-                part.remove().map_err(local())?;
+                let _ = part.remove(); // the next fetch begins it anew
                 return Err(FetchError::Wrong { url: mirror.name.clone().into(), why: why.into() });
             }
         }
         if is_compared {
             if !is_same(part.path(), path)? {
-                part.remove().map_err(local())?;
+                let _ = part.remove();
                 let why = "it exists and differs from the file at the URL, and no hash is known to check it; \
                            --force fetches it anew";
                 return Err(FetchError::refused(path, why));

@@ -202,7 +202,7 @@ fn only_entry(folder: &Path) -> std::path::PathBuf {
 fn a_process_that_does_not_go_on_stops_no_other_for_ever() {
     let (site, bytes) = (Site::new(), bytes());
     read(&open(&site.store(Options::new()), &site.url()), 0, 1);
-    let short = || Options::new().stall_timeout(Duration::from_secs(1));
+    let short = || Options::new().stall_timeout(Duration::from_secs(5));
     let object = only_entry(&site.cache.path().join("v1/pages"));
     let _page = locked(&object.join("4.lock"));
     let part = read(&open(&site.store(short()), &site.url()), 1 << 20, 1 << 20);

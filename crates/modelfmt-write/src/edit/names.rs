@@ -58,7 +58,7 @@ pub(super) fn expect_one_name(metadata: &Metadata) -> io::Result<()> {
     if std::os::unix::fs::MetadataExt::nlink(metadata) <= 1 {
         return Ok(());
     }
-    let text = "it has other names (hard links), at which nobody would notice that it is half changed; name an output, or change a copy";
+    let text = "it has other names (hard links), at which nobody would notice that it is half changed; change a copy of it";
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 

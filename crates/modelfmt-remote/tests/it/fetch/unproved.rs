@@ -9,7 +9,7 @@ use std::thread;
 
 use modelfmt_remote::fetch::{CheckedBy, FetchError, FetchOptions, FetchProgress};
 
-use super::{content, fetch, files, names, serving};
+use super::{content, fetch, fetch_from, files, names, serving};
 use crate::common::{Reply, Request, Server};
 
 const LEN: usize = 6 << 20;
@@ -173,6 +173,13 @@ fn a_stream_that_the_disk_has_no_room_for_is_not_begun() {
     let text = modelfmt_core::author::with_causes(&error);
     assert!(text.contains("there is room for"), "{text}");
     assert!(names(folder.path()).is_empty());
+    let server = Server::start(move |request| match request.target.ends_with("far") {
+        true => Reply { status: 200, body: content(LEN), length: Some(Some(1 << 60)), ..Reply::default() },
+        false => Reply::status(200).body(&content(LEN)),
+    });
+    let urls = [server.url("far"), server.url("m")];
+    let done = fetch_from(&server, &urls, &folder.path().join("m"), &FetchOptions::new()).unwrap();
+    assert_eq!(done.size, LEN as u64, "a false length does not keep others from being asked");
 }
 
 /// Servers behind a load balancer may answer differently each time.
@@ -288,12 +295,8 @@ fn a_pin_without_an_outboard_proves_the_whole() {
 fn errors_of_the_server_and_of_the_target() {
     let server = files(vec![("m", content(100))]);
     let folder = tempfile::tempdir().unwrap();
-    let missing = super::fetch_from(
-        &server,
-        &[server.url("none?secret=1")],
-        &folder.path().join("x"),
-        &FetchOptions::new(),
-    );
+    let missing =
+        fetch_from(&server, &[server.url("none?secret=1")], &folder.path().join("x"), &FetchOptions::new());
     let error = missing.unwrap_err();
     assert!(
         error.to_string().contains("/none: there is no such file") && !error.to_string().contains("secret"),
@@ -311,7 +314,7 @@ fn errors_of_the_server_and_of_the_target() {
     // Into a folder, under the file's own name.
     let done = fetch(&server, folder.path(), &FetchOptions::new()).unwrap();
     assert_eq!(done.path, folder.path().join("m"));
-    assert!(super::fetch_from(&server, &[], folder.path(), &FetchOptions::new()).is_err());
+    assert!(fetch_from(&server, &[], folder.path(), &FetchOptions::new()).is_err());
 }
 
 #[test]
@@ -323,8 +326,7 @@ fn a_folder_of_a_web_server_is_no_file() {
     let folder = tempfile::tempdir().unwrap();
     for url in ["", "models", "models/"] {
         for out in [folder.path().join("m"), folder.path().to_owned()] {
-            let error =
-                super::fetch_from(&server, &[server.url(url)], &out, &FetchOptions::new()).unwrap_err();
+            let error = fetch_from(&server, &[server.url(url)], &out, &FetchOptions::new()).unwrap_err();
             assert!(error.to_string().contains("it is a folder; name the file in it"), "{url}: {error}");
             assert!(names(folder.path()).is_empty());
         }
