@@ -80,9 +80,9 @@ fn in_its_place<D: Disk>(
     }
     // The new file stays locked until its name is flushed.
     let _files = renamed?;
-    // The file is replaced, and no journal depends on when that is on the disk.
-    let _ = disk.flush_folder(path);
-    Ok(())
+    disk.flush_folder(path).map_err(|error| {
+        io::Error::new(error.kind(), format!("it is replaced, but a loss of power may undo that: {error}"))
+    })
 }
 
 /// Writes the new content of a file to a new file and flushes it. Returns the old file and the new one.
