@@ -4,29 +4,10 @@ use modelfmt_core::{AnyError, AnyFault};
 
 use crate::error::Error;
 
-/// Checks a fault of a zip archive. The crate of each format with archives has the type of the fault.
-#[cfg(any(feature = "npy", feature = "pytorch"))]
-macro_rules! of_archive {
-    ($krate:ident, $fault:expr) => {{
-        use $krate::arrays::Fault as F;
-        matches!(
-            $fault,
-            F::NoEnd
-                | F::EndsDiffer { .. }
-                | F::Locator
-                | F::DirectoryEnd { .. }
-                | F::Signature
-                | F::Count { .. }
-                | F::Extra
-                | F::NoLong
-                | F::HeadersDiffer(_)
-                | F::StoredSizes { .. }
-                | F::Deflate(_)
-                | F::DeflateLength { .. }
-                | F::Crc { .. }
-        )
-    }};
-}
+#[cfg(feature = "npy")]
+use modelfmt_npy::arrays::Fault as ArchiveFault;
+#[cfg(all(feature = "pytorch", not(feature = "npy")))]
+use modelfmt_pytorch::arrays::Fault as ArchiveFault;
 
 impl Error {
     /// Checks whether the file must be damaged, because it ends too early or breaks a rule that no writer of
@@ -54,10 +35,7 @@ fn breaks_firm_rule(fault: &AnyFault) -> bool {
         #[cfg(feature = "apr2")]
         |fault| fault.downcast_ref().is_some_and(of_apr2),
         #[cfg(feature = "npy")]
-        |fault| match fault.downcast_ref() {
-            Some(modelfmt_npy::Fault::Array(fault)) => of_archive!(modelfmt_npy, fault),
-            _ => false, // NumPy writes headers that are not understood here
-        },
+        |fault| fault.downcast_ref().is_some_and(of_npy),
         #[cfg(feature = "pytorch")]
         |fault| fault.downcast_ref().is_some_and(of_pytorch),
     ];
@@ -136,11 +114,39 @@ const fn of_apr2(fault: &apr2::Fault) -> bool {
     }
 }
 
+/// NumPy also writes headers that are not understood here, so a fault of a header does not count.
+#[cfg(feature = "npy")]
+const fn of_npy(fault: &modelfmt_npy::Fault) -> bool {
+    matches!(fault, modelfmt_npy::Fault::Array(fault) if of_archive(fault))
+}
+
 #[cfg(feature = "pytorch")]
 fn of_pytorch(fault: &modelfmt_pytorch::Fault) -> bool {
     match fault {
-        modelfmt_pytorch::Fault::Array(fault) => of_archive!(modelfmt_pytorch, fault),
+        modelfmt_pytorch::Fault::Array(fault) => of_archive(fault),
         modelfmt_pytorch::Fault::WithUnknownGlobals { fault, .. } => of_pytorch(fault),
         _ => false,
     }
+}
+
+/// Checks a fault of a zip archive.
+#[cfg(any(feature = "npy", feature = "pytorch"))]
+const fn of_archive(fault: &ArchiveFault) -> bool {
+    use ArchiveFault as F;
+    matches!(
+        fault,
+        F::NoEnd
+            | F::EndsDiffer { .. }
+            | F::Locator
+            | F::DirectoryEnd { .. }
+            | F::Signature
+            | F::Count { .. }
+            | F::Extra
+            | F::NoLong
+            | F::HeadersDiffer(_)
+            | F::StoredSizes { .. }
+            | F::Deflate(_)
+            | F::DeflateLength { .. }
+            | F::Crc { .. }
+    )
 }

@@ -278,8 +278,7 @@ impl Drop for WebServer {
 
 /// Checks that the Python package reads, converts and edits the toy's files too.
 fn try_python(copy: &Path, toy: &Path) -> Result {
-    // Cargo gives libraries for other languages no name of their own: testkit-wasm's would replace that of the
-    // project.
+    // The file name of a cdylib has no hash, so that of testkit-wasm would replace the project's.
     let libraries = ["--workspace", "--exclude", "testkit-wasm", "--lib"];
     exec(cargo(copy).arg("build").args(AS_TESTS).args(libraries))?;
     let package = copy.join(python::PACKAGE).join("python");

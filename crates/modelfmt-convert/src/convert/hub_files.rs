@@ -45,7 +45,7 @@ impl ConversionPlan<'_> {
     /// Writes a hub folder, which is created if it does not exist. Its files appear when all are complete,
     /// the weights last. In a folder that has a model already, its safetensors files are moved away first, so
     /// that they are never beside the config of another model. If the first new file cannot appear, they come
-    /// back. After an error nothing new is left behind.
+    /// back, and nothing new is left behind. If a later one cannot, the error says where they are.
     pub(super) fn write_hub_folder(mut self, out: &Path, work: &Execution<'_>) -> Result<Converted> {
         let place = self.hub_place(out)?;
         self.expect_room(&place.folder)?;

@@ -36,8 +36,8 @@ pub(super) async fn fetch(
     let left = of_another(&wanted.target, "", 0);
     if left > 0 && !cx.options.force {
         let why = format!(
-            "an earlier fetch left {left} bytes, of this URL or another, which are of no use now, because the server does \
-             not answer requests for ranges; try that URL, later if it is this one, or give --force to begin anew"
+            "an earlier fetch left {left} bytes, which are of no use here, because this server does not answer requests for \
+             ranges; fetch from the URL that they came from, try again later, or give --force to begin anew"
         );
         return Err(FetchError::refused(&wanted.target, &why));
     }
@@ -49,7 +49,7 @@ pub(super) async fn fetch(
         ));
         match one(cx, wanted, place, expected, is_there).await {
             Ok(fetched) => return Ok((fetched, None)),
-            Err(error) if may_be_the_servers(&error) => {
+            Err(error) if another_may_have_it(&error) => {
                 if places.len() > 1 {
                     cx.note(format!("{error}; another URL is tried"));
                 }
@@ -94,7 +94,7 @@ struct Arrived {
 }
 
 /// Checks whether another server may have the file. A length for which there is no room may be false.
-fn may_be_the_servers(error: &FetchError) -> bool {
+fn another_may_have_it(error: &FetchError) -> bool {
     match error {
         FetchError::Remote(_) | FetchError::Wrong { .. } => true,
         FetchError::Local { source, .. } => {
